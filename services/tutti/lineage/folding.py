@@ -176,9 +176,10 @@ class Folding:
             self.admit(unit, each)
 
     def _confirm_all(self, page: Sequence[Message], unit: Unit) -> None:
-        self._admit_all(page, unit)
         for each in page:
             self.rebuild.confirm(unit, testimony(each))
+        self._admit_all(page, unit)
+        for each in page:
             key, _ = manifest_of(each)
             if key and self.rebuild.confirm_manifest(unit, key, each.name):  # type: ignore[attr-defined]
                 unit.on_commit(lambda: self.reconciler.wake(MANIFESTS))

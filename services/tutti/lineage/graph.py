@@ -18,6 +18,11 @@ from tutti.contracts.tokenization.v1 import Tokenization
 
 CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
 """Kinds whose resources do not name what they read: each reads what the stage before it made."""
+MADE, REUSED, EQUAL = "made", "reused", "equal"
+OF_RUN = frozenset({MADE, REUSED})
+"""Relations of a run to the result of a stage."""
+WEAK = frozenset({REUSED, EQUAL})
+"""Relations without descent: a run found a result made, or an input equal to the one that it was made from."""
 UNLICENSED = "no licence named"
 EVALUATION = "evaluation"  # the stage that reads the texts which dedup takes out of the corpus
 
@@ -69,21 +74,32 @@ def dataset_name(digest: str) -> str:
 
 
 def of_run(run: Run) -> Testimony:
-    """A run made its stages' resources; each stage of data reads what the one before made."""
-    made = [stage.resource for stage in run.stages if stage.resource]
-    edges = [Edge(run.name, name, "made") for name in made]
+    """A run made its stages' resources, or reused them; each stage of data reads what the one before made."""
+    edges = [Edge(run.name, stage.resource, REUSED if stage.reused else MADE) for stage in run.stages if stage.resource]
     # All others name their parents themselves: a reused job would else point at the wrong tokenization.
     data = [stage for stage in run.stages if stage.resource.partition("/")[0] in CHAIN]
     edges += _named_inputs(data) if any(stage.kind for stage in run.stages) else _chained(data)
-    return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(edges))
+    return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(strongest(edges)))
+
+
+def strongest(edges: Iterable[Edge]) -> list[Edge]:
+    """The last edge of each pair; one without descent only if the pair has no other."""
+    weak, strong = dict[tuple[str, str], Edge](), dict[tuple[str, str], Edge]()
+    for edge in edges:
+        (weak if edge.relation in WEAK else strong)[edge.parent, edge.child] = edge
+    return list({**weak, **strong}.values())
 
 
 def _named_inputs(data: Iterable[Stage]) -> Iterator[Edge]:
-    """The declared inputs of each data stage; earlier datasets that it was compared with are not ancestors."""
+    """The declared inputs of each data stage; earlier datasets that it was compared with are not ancestors.
+
+    Those of a reused stage are equal to the inputs that it was made from, and need not be the same.
+    """
     for stage in data:
         for each in stage.inputs:
             if each.role != "against":
-                yield Edge(each.resource, stage.resource, "kept out" if each.role == "held_out" else "read")
+                read = "kept out" if each.role == "held_out" else "read"
+                yield Edge(each.resource, stage.resource, EQUAL if stage.reused else read)
 
 
 def _chained(data: Sequence[Stage]) -> Iterator[Edge]:
@@ -158,11 +174,16 @@ Neighbours = Callable[[list[str]], Iterator[Edge]]
 
 
 def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int) -> Walk:
-    """Breadth first from `start`; `neighbours` gives the edges of names in the direction of the walk."""
+    """Breadth first from `start`; `neighbours` gives the edges of names in the direction of the walk.
+
+    A walk up has no edges without descent, but for the runs that reused `start` itself.
+    """
     found, seen, front = Walk([start]), {start}, [start]
     while front:
         reached = []
         for edge in sorted(set(neighbours(front))):
+            if up and edge.relation in WEAK and (edge.child, edge.relation) != (start, REUSED):
+                continue
             end = edge.parent if up else edge.child
             if end not in seen:
                 if len(seen) >= limit:

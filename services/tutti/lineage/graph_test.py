@@ -57,6 +57,40 @@ def test_a_stage_that_says_what_it_read_is_not_thought_to_read_the_one_before() 
     }
 
 
+def shared() -> set[Edge]:
+    """Run b read the same texts from another crawl, and trained on the result that run a had made of them."""
+
+    def stage(resource: str, read: str = "", *, reused: bool = False) -> Stage:
+        inputs = [StageInput(role="pages", resource=read)] if read else []
+        return Stage(resource=resource, kind="any", inputs=inputs, reused=reused)
+
+    first = [stage("crawls/a"), stage("ingests/a", "crawls/a"), stage("jobs/a")]
+    second = [stage("crawls/b"), stage("ingests/a", "crawls/b", reused=True), stage("jobs/b")]
+    runs = (Run(name="runs/a", stages=first), Run(name="runs/b", stages=second))
+    reads = {Edge("ingests/a", job, "trained") for job in ("jobs/a", "jobs/b")}
+    return {*(edge for run in runs for edge in graph.testimony(run).edges), *reads}
+
+
+def test_a_run_that_reused_a_result_is_no_ancestor_of_what_was_made_from_it() -> None:
+    edges = shared()
+    assert {Edge("runs/b", "ingests/a", "reused"), Edge("crawls/b", "ingests/a", "equal")} <= edges
+
+    def above(name: str) -> set[str]:
+        return set(walk(name, up=True, neighbours=neighbours(edges, up=True), limit=20).names)
+
+    assert above("jobs/a") == {"jobs/a", "ingests/a", "crawls/a", "runs/a"}
+    assert above("jobs/b") == {"jobs/b", "runs/b", "ingests/a", "crawls/a", "runs/a"}
+    assert above("ingests/a") == {"ingests/a", "crawls/a", "runs/a", "runs/b"}
+    below = walk("crawls/b", up=False, neighbours=neighbours(edges, up=False), limit=20).names
+    assert {"ingests/a", "jobs/b"} <= set(below)
+
+
+def test_a_run_that_made_a_result_and_reused_it_made_it() -> None:
+    stages = [Stage(resource="ingests/a", kind="any", reused=reused) for reused in (False, True)]
+    for order in (stages, stages[::-1]):
+        assert graph.testimony(Run(name="runs/a", stages=order)).edges == (Edge("runs/a", "ingests/a", "made"),)
+
+
 def test_a_crawl_that_began_with_another_comes_from_it() -> None:
     edge = Edge("crawls/a", "crawls/b", "revisited")
     assert graph.testimony(Crawl(name="crawls/b", spec=CrawlSpec(since="crawls/a"))).edges == (edge,)

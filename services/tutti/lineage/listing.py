@@ -16,6 +16,7 @@ from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED
 from tutti.contracts.pipeline.v1 import Run
 from tutti.corpus.documents.duplicates import How
 from tutti.corpus.documents.stages import DocumentShardEntry
+from tutti.lineage.graph import OF_RUN
 from tutti.lineage.library import Library
 from tutti.lineage.owners import run_of
 from tutti.lineage.tables import Tables
@@ -138,7 +139,7 @@ class Listing:
         """The keys of the last stage of a run, or of the one with this manifest; None if there is none."""
 
         def read(unit: Unit) -> tuple[set[str], dict[Kind, list[tuple[str, str]]]]:
-            made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation == "made"}
+            made = {edge.child for edge in self._tables.edges_of(unit, [run], up=False) if edge.relation in OF_RUN}
             return made, {kind: self._tables.keys(unit, kind.value) for kind in FURTHEST}
 
         made, keys = self._host.units.run(read)

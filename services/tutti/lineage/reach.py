@@ -22,7 +22,7 @@ from tutti.corpus.documents.decisions import RETRACTED_RULE
 from tutti.corpus.documents.duplicates import How
 from tutti.lineage.ancestry import place_of
 from tutti.lineage.documents import PREFIX, Documents, ShardDocuments
-from tutti.lineage.graph import Edge, dataset_name
+from tutti.lineage.graph import OF_RUN, Edge, dataset_name
 from tutti.lineage.library import OpenDataset
 from tutti.lineage.listing import DUPLICATE, KEPT, REJECTED, Listing
 from tutti.lineage.sightings import Shelf
@@ -50,7 +50,7 @@ class Reaching:
         for doc_id, row in sorted(known.items()):
             ingests = sorted(name for name, found in read.items() if doc_id in found)
             answer.documents.append(ReachedDocument(document=f"{PREFIX}{doc_id}", source=row.source, ingests=ingests))
-        runs = sorted({edge.parent for edge in makers if edge.relation == "made"})
+        runs = sorted({edge.parent for edge in makers if edge.relation in OF_RUN})
         answer.runs.extend(made for run in runs if (made := self._run(run, held)) is not None)
         there, lost = self._documents.kept()
         datasets = [each for each in there if _holds(each.train, ids) or _holds(each.validation, ids)]
@@ -88,7 +88,7 @@ class Reaching:
         children = self._host.units.run(lambda unit: list(self._tables.edges_of(unit, sorted(names), up=False)))
         new = {*names, *(edge.child for edge in children if edge.relation == "trained")}
         found = set[str]()
-        while new := {edge.parent for edge in self._makers(new) if edge.relation == "made"}:
+        while new := {edge.parent for edge in self._makers(new) if edge.relation in OF_RUN}:
             found |= {name for name in new if name.startswith("runs/")}
         return sorted(found)
 

@@ -39,7 +39,7 @@ from tutti.contracts.committer.v1 import (
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Filter, Ingest
-from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage
+from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage, StageInput
 from tutti.corpus.documents import decisions, duplicates
 from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.corpus.documents.documentshard import encode_document_shard
@@ -47,6 +47,7 @@ from tutti.corpus.documents.stages import DedupBody, DocumentShardEntry, FilterB
 from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
+from tutti.lineage import graph
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show
@@ -249,6 +250,29 @@ def test_two_resources_with_the_same_manifest_have_the_same_edges(world: World) 
     world.admit(second)
     world.settle()
     assert world.edges() == {("ingests/a", shard.resource), ("ingests/b", shard.resource)}
+
+
+def test_a_run_that_reused_a_result_is_told_from_one_that_made_it_in_whatever_order_they_come(world: World) -> None:
+    def run(name: str, *, reused: bool) -> Run:
+        read = StageInput(role="pages", resource="crawls/a")
+        return Run(name=name, stages=[Stage(resource="ingests/a", kind="ingest", inputs=[read], reused=reused)])
+
+    def relations() -> set[tuple[str, str]]:
+        edges = world.host.units.run(lambda unit: list(world.tables.edges_of(unit, ["ingests/a"], up=True)))
+        return {(edge.parent, edge.relation) for edge in edges}
+
+    runs = [run("runs/a", reused=True), run("runs/b", reused=False)]
+    world.admit(runs[0])
+    assert relations() == {("runs/a", "reused"), ("crawls/a", "equal")}
+    for each in (*runs[1:], *runs):
+        world.admit(each)
+        assert relations() == {("runs/a", "reused"), ("crawls/a", "read"), ("runs/b", "made")}
+    stale = graph.Testimony(edges=(Edge("runs/a", "ingests/a", "made"),))  # as of earlier versions
+    world.host.units.run(lambda unit: world.tables.admit(unit, stale))
+    world.host.pipeline.runs |= {each.name: each for each in runs}
+    world.host.units.run(world.folding.begin_rebuild)
+    world.settle()
+    assert relations() == {("runs/a", "reused"), ("crawls/a", "read"), ("runs/b", "made")}
 
 
 @pytest.mark.parametrize("state", [CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED])

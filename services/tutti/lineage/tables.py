@@ -23,7 +23,7 @@ from sqlalchemy import (
 from tutti.chassis.store.statements import prepared
 from tutti.chassis.store.tables import declare
 from tutti.chassis.store.unit import Unit
-from tutti.lineage.graph import Edge, Testimony, Vertex
+from tutti.lineage.graph import WEAK, Edge, Testimony, Vertex, strongest
 
 CHUNK = 200
 
@@ -83,10 +83,14 @@ class Tables:
                 unit.insert_new(self.vertices, [{"name": vertex.name, **values}])
             elif known != vertex:
                 unit.tx.execute(update(self.vertices).where(self.vertices.c.name == vertex.name).values(**values))
-        known_edges = {(edge.parent, edge.child) for edge in self._between(unit, said.edges)}
-        fresh = {(edge.parent, edge.child): edge for edge in said.edges if (edge.parent, edge.child) not in known_edges}
-        rows = [{"parent": e.parent, "child": e.child, "relation": e.relation} for e in fresh.values()]
-        unit.insert_new(self.edges, rows)
+        edges = strongest(said.edges)
+        relations = {(edge.parent, edge.child): edge.relation for edge in self._between(unit, edges)}
+        fresh = [edge for edge in edges if (edge.parent, edge.child) not in relations]
+        unit.insert_new(self.edges, [{"parent": e.parent, "child": e.child, "relation": e.relation} for e in fresh])
+        for edge in edges:  # in whatever order they come, one with descent counts
+            if relations.get((edge.parent, edge.child)) in WEAK and edge.relation not in WEAK:
+                same = and_(self.edges.c.parent == edge.parent, self.edges.c.child == edge.child)
+                unit.tx.execute(update(self.edges).where(same).values(relation=edge.relation))
 
     def _between(self, unit: Unit, edges: Iterable[Edge]) -> Iterator[Edge]:
         return self.edges_of(unit, sorted({edge.child for edge in edges}), up=True)

@@ -137,7 +137,7 @@ class PipelineApi:
                 run.input_path = paths[run.name]
 
     def _tell_training(self, name: str, run: Run) -> None:
-        """Add the progress of the newest training of a run; nothing if it has none, or if the scheduler does not answer."""
+        """Add the progress of the newest training of a run; nothing without one, or if the scheduler is away."""
         job = progress.job_of(self._host.units.run(lambda unit: self._tables.runs.get(unit, name)))
         if not job:
             return

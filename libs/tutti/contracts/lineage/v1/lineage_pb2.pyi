@@ -360,7 +360,9 @@ class Edge(_message.Message):
     child: _builtins.str
     """child resource."""
     relation: _builtins.str
-    """relation: read, kept, packed, trained, resumed, made."""
+    """relation: read, kept, packed, trained, resumed, made; reused (of a run to a result that it found made), equal (of an
+    input with the content that a reused result was made from).
+    """
     def __init__(
         self,
         *,
