@@ -12,7 +12,8 @@ def test_a_sweep_of_three_learning_rates_ends_with_the_best_on_top(served: Path,
     wrong = tutti("sweep", TINY, "--set", "train.learning_rate=1e-3,many", *common)
     assert (wrong.code, "train.learning_rate" in wrong.err) == (2, True)
     before = {each["name"] for each in tutti("runs", "ls", "--data-dir", served, "-o", "json").json()}
-    done = tutti("sweep", TINY, "--set", f"train.learning_rate={','.join(RATES)}", *common)
+    tags = ("--tag", "rates", "--tag", "of-a-sweep")
+    done = tutti("sweep", TINY, "--set", f"train.learning_rate={','.join(RATES)}", *tags, *common)
     assert done.code == 0, done.err
     found = done.json()
     figures = [each["bits_per_byte"] for each in found["runs"]]
@@ -21,6 +22,9 @@ def test_a_sweep_of_three_learning_rates_ends_with_the_best_on_top(served: Path,
     assert {each["set"]["train.learning_rate"] for each in found["runs"]} == set(RATES)
     after = {each["name"] for each in tutti("runs", "ls", "--data-dir", served, "-o", "json").json()}
     assert after - before == {each["run"] for each in found["runs"]}  # the wrong one made none
+    tagged = tutti("runs", "ls", "--tag", "rates", "--data-dir", served, "-o", "json").json()
+    assert {each["name"] for each in tagged} == after - before
+    assert [each["tags"] for each in tagged] == [["of-a-sweep", "rates"]] * len(RATES)
     shared = [
         {
             stage["name"]: stage["resource"]
