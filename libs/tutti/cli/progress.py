@@ -25,7 +25,8 @@ from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
-from tutti.report.stages import seconds, taken, trains
+from tutti.report.durations import seconds, taken
+from tutti.report.stages import trains
 from tutti.report.values import printable
 from tutti.web.formats import skipped
 
@@ -239,8 +240,7 @@ def elapsed(stage: Stage, wall: float) -> str:
     """Return how long a stage has taken since it began, by its owner's record, so also after a resumption."""
     if stage.reused or not stage.HasField("started_at"):
         return ""
-    end = stage.ended_at.ToNanoseconds() / 1e9 if stage.HasField("ended_at") else wall
-    whole = max(0, round(end - stage.started_at.ToNanoseconds() / 1e9))
+    whole = round(seconds(stage, wall))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 

@@ -9,7 +9,7 @@ from tutti.chassis.enums import word
 from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import State
 from tutti.contracts.pipeline.v1 import Run, RunTraining
-from tutti.report.stages import seconds
+from tutti.report.durations import seconds
 from tutti.report.values import shown
 from tutti.web.formats import duration
 
@@ -92,7 +92,7 @@ FIGURES: Mapping[str, Callable[[Run], str]] = {
     "loss": _training(_optional("loss", ".4f")),
     "bits per byte": _training(_optional("bits_per_byte", ".4f")),
     "tokens a second": _training(_optional("tokens_per_second", ",.0f")),
-    "took": lambda run: duration(sum(map(seconds, run.stages))),
+    "took": lambda run: duration(seconds(run)) if run.HasField("ended_at") else "",
     "model digest": _training(lambda found: shown(found.model_digest, short=True) if found.model_digest else ""),
 }
 """The figures of a run by name, each as text; "" where it has none."""

@@ -17,6 +17,8 @@ def run(name: str, *, bits: float | None = None, **recipe: Any) -> Run:
         name=f"runs/{name}",
         spec=RunSpec(title="tiny", recipe=json.dumps({"name": "tiny", **recipe})),
         state=STATE_DONE,
+        started_at=began,
+        ended_at=ended,
         stages=[Stage(name="train", started_at=began, ended_at=ended, resource=told.job)],
         figures=RunFigures(documents=268, training=told),
     )
@@ -29,7 +31,7 @@ def test_figures_are_those_that_each_run_kept_and_a_dash_where_it_has_none() -> 
     assert told["documents kept"] == (("268", "268", "268", "-"), True)
     assert told["tokens"] == (("-",) * 4, False)
     assert told["parameters"][0][0] == "1,234,567"
-    assert told["took"][0] == ("5 min 1 s", "5 min 1 s", "5 min 1 s", "0.0 s")
+    assert told["took"][0] == ("5 min 1 s", "5 min 1 s", "5 min 1 s", "-")
 
 
 def test_settings_are_rows_by_key_and_those_that_differ_are_marked() -> None:

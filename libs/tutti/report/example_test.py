@@ -75,6 +75,7 @@ def facts() -> Facts:
     newest = {"newest_loss": 1.7504, "newest_steps": 20}
     found = {
         "run": plain(run),
+        "took": 312.5,
         "seconds": _TOOK,
         "crawl": plain(Crawl(counts=counts)),
         "ingest": plain(Ingest(files=313, documents=301, rejected=12, left_out=[ReasonCount(reason="pdf", pages=12)])),

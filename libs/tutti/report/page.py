@@ -92,7 +92,7 @@ def _values(facts: Facts) -> dict[str, Any]:
         "run": run,
         "source": _source(found),
         "recipe": _recipe(run),
-        "took": sum(found["seconds"].values()),
+        "took": found["took"],
         "figures": _figures(found, facts.curve),
         "settings": _settings(found, facts.machines),
         "funnel": _funnel(found),

@@ -175,11 +175,15 @@ def test_words_stand_out_from_their_ground_in_the_light_and_in_the_dark() -> Non
 def test_a_run_of_which_little_is_known_has_a_short_report() -> None:
     told = facts()
     bare: Plain = {key: [] if isinstance(value, list) else None for key, value in told.summary.items()}
-    bare |= {"run": told.summary["run"], "seconds": told.summary["seconds"]}
+    bare |= {key: told.summary[key] for key in ("run", "took", "seconds")}
     outline = Outline(page(Facts(bare)))
     assert [each["id"] for _, each in outline.every("section")] == ["stages"]
     assert len(outline.every("li")) == 1
     assert not outline.every("dl")
+
+
+def test_the_report_has_the_time_from_the_start_of_a_run_to_its_end(outline: Outline) -> None:
+    assert "took 5 min 12 s" in outline.text
 
 
 def test_a_training_without_a_step_has_no_loss() -> None:
@@ -193,7 +197,7 @@ def test_a_training_without_a_step_has_no_loss() -> None:
 def test_a_run_that_failed_says_why_and_nothing_of_what_was_not_done() -> None:
     told = facts().summary
     failed: Plain = {key: [] if isinstance(value, list) else None for key, value in told.items()}
-    failed |= {key: told[key] for key in ("seconds", "ingest")}
+    failed |= {key: told[key] for key in ("took", "seconds", "ingest")}
     failed["run"] = {
         **told["run"],
         "state": "failed",

@@ -1,8 +1,7 @@
-"""Stages of a run: which are trainings, with how many steps, and how long each took."""
+"""Stages of a run: which are trainings, and with how many steps."""
 
 from tutti.client.plain import Plain
 from tutti.contracts.pipeline.v1 import Stage
-from tutti.web.formats import duration
 
 JOBS = "jobs/"
 
@@ -19,15 +18,3 @@ def steps(recipe: Plain) -> dict[str, int]:
     """
     named = {name: each["steps"] for name, each in recipe.get("stages", {}).items() if "steps" in each}
     return {**({"train": recipe["train"]["steps"]} if "train" in recipe else {}), **named}
-
-
-def taken(seconds: float, resumptions: int) -> str:
-    """The duration of a stage, as text, with a note if it includes idle time."""
-    return f"{duration(seconds)}{' with a stop in between' if resumptions else ''}"
-
-
-def seconds(stage: Stage) -> float:
-    """The duration of a stage in seconds; 0 for one that was reused."""
-    if not stage.HasField("started_at") or not stage.HasField("ended_at"):
-        return 0.0
-    return (stage.ended_at.ToNanoseconds() - stage.started_at.ToNanoseconds()) / 1e9

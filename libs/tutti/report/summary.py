@@ -14,8 +14,8 @@ from tutti.contracts.sampling.v1 import ReadSampleRequest
 from tutti.records.figures import NEWEST_STEPS, newest_loss
 from tutti.report import datasets, mixtures, passages
 from tutti.report.ancestry import ancestry
+from tutti.report.durations import seconds
 from tutti.report.results import models
-from tutti.report.stages import seconds
 
 
 def summary(client: Client, run: Run, *, warn: Callable[[str], object]) -> Plain:
@@ -24,7 +24,8 @@ def summary(client: Client, run: Run, *, warn: Callable[[str], object]) -> Plain
     `warn` is called with the reason for a sample whose passages cannot be searched.
     """
     stages = {stage.name: stage for stage in run.stages}
-    found: Plain = {"run": plain(run), "seconds": {name: seconds(stage) for name, stage in stages.items()}}
+    found: Plain = {"run": plain(run), "took": seconds(run)}
+    found["seconds"] = {name: seconds(stage) for name, stage in stages.items()}
     found |= dict.fromkeys(TOLD)
     for stage in run.stages:
         if stage.name in TOLD and stage.resource:

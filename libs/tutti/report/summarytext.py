@@ -8,9 +8,9 @@ from tutti.chassis.config.datadir import DEFAULT
 from tutti.client.plain import Plain
 from tutti.client.titles import title_in
 from tutti.report import mixtures, passages, verdict
+from tutti.report.durations import taken
 from tutti.report.figures import ranks
 from tutti.report.hints import tries, typed
-from tutti.report.stages import taken
 from tutti.report.summary import ORDINARY
 from tutti.report.values import shown
 from tutti.web.formats import remedy, skipped

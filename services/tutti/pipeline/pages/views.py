@@ -24,9 +24,10 @@ from tutti.contracts.scheduler.v1 import (
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.pipeline.pages.labelling import ShownLabels
 from tutti.pipeline.pages.labelling import shown as shown_labels
-from tutti.pipeline.pages.times import moment_of, seconds_of
+from tutti.pipeline.pages.times import moment_of
 from tutti.records.figures import newest_loss
 from tutti.report import figures
+from tutti.report.durations import seconds
 from tutti.report.figures import Figure
 from tutti.web import curves as shown
 from tutti.web.charts import Series
@@ -122,7 +123,7 @@ def run_view(
         reason=run.reason,
         started_at=moment_of(run, "started_at"),
         ended_at=moment_of(run, "ended_at"),
-        seconds=seconds_of(run, now),
+        seconds=seconds(run, now.timestamp()),
         recipe=json.dumps(json.loads(run.spec.recipe), indent=2, ensure_ascii=False) if run.spec.recipe else "",
         recipe_digest=run.spec.recipe_digest,
         figures=_figures(trainings, datasets),
@@ -200,7 +201,7 @@ def _stage(stage: Stage, now: datetime) -> StageRow:
     return StageRow(
         name=stage.name,
         state=state,
-        seconds=0.0 if stage.reused else seconds_of(stage, now),
+        seconds=seconds(stage, now.timestamp()),
         reason="" if stage.reason == state else stage.reason,
         resource=stage.resource,
         content_digest=stage.content_digest,

@@ -14,9 +14,10 @@ from tutti.chassis.errors import InvalidField
 from tutti.client import titles
 from tutti.contracts.common.v1 import STATE_PENDING, STATE_RUNNING, State
 from tutti.contracts.pipeline.v1 import Run, RunTraining
-from tutti.pipeline.pages.times import moment_of, seconds_of
+from tutti.pipeline.pages.times import moment_of
 from tutti.pipeline.runs.labels import tags_of
 from tutti.report.comparing import Change, changes, training_of
+from tutti.report.durations import seconds
 
 ROWS = 50
 SHOWN_CHANGES = 4
@@ -242,7 +243,7 @@ def run_row(run: Run, now: datetime, before: Run | None = None) -> RunRow:
         stages=len(run.stages),
         reason=run.reason,
         started_at=moment_of(run, "started_at"),
-        seconds=seconds_of(run, now),
+        seconds=seconds(run, now.timestamp()),
         step=training.step if known else None,
         steps=training.steps if known else None,
         loss=training.loss if training.HasField("loss") else None,

@@ -23,6 +23,7 @@ from tutti.pipeline.recipes.values import Measure, Result, Source, Sources
 from tutti.pipeline.runs import transitions
 from tutti.pipeline.runs.tables import Tables
 from tutti.records.errors import CorpusError
+from tutti.report.durations import seconds
 
 MOST = 20  # measures of a stage that are looked at, the newest
 
@@ -73,8 +74,8 @@ class Forecasts:
             nbytes = evidence.written(self._host.blobs, node.stage, transitions.result_of(done))
         except (InvalidField, BlobMissing, CorpusError, CheckpointError):
             return None
-        seconds = (done.ended_at.ToNanoseconds() - done.started_at.ToNanoseconds()) / 1e9
         sources = {each.place: transitions.sized(Source("", "", ""), run, each.name) for each in every if each.folder}
         resources = {each.name: each.resource for each in run.stages}
         work = node.stage.amount(node.view, self._pages(every, node, sources, resources))
-        return Measure(run.name, seconds, work, nbytes) if work and seconds > 0 else None
+        took = seconds(done)
+        return Measure(run.name, took, work, nbytes) if work and took > 0 else None
