@@ -11,8 +11,8 @@ from tests.browser.chromium import chromium
 from tests.browser.login import log_in
 from tests.browser.pages_test import Tab, assert_fits
 from tests.browser.reader import NARROW, WIDE
-from tests.web.hosted import Hosted, hosted
-from tutti.contracts.pipeline.v1 import UpdateRunRequest
+from tests.web.hosted import STARTED, Hosted, hosted
+from tutti.contracts.pipeline.v1 import Run, UpdateRunRequest
 from tutti.pipeline.pages.workbench import ROWS
 
 RUNS = 1000
@@ -67,7 +67,7 @@ def test_runs_are_sorted_selected_and_compared_by_keyboard(tab: Tab, served: Hos
     page = tab.page
     page.goto(f"{served.url}/runs")
     expect(page.locator(".paging")).to_contain_text(f"{ROWS} of {RUNS:,} runs")
-    page.get_by_role("link", name="Bits per byte").focus()
+    page.get_by_role("button", name="Bits per byte").focus()
     page.keyboard.press("Enter")
     expect(page.locator("th[aria-sort=ascending]")).to_contain_text("Bits per byte")
     for row in (0, 1):
@@ -77,7 +77,54 @@ def test_runs_are_sorted_selected_and_compared_by_keyboard(tab: Tab, served: Hos
     page.get_by_role("button", name="Compare").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")
-    assert [value for _, value in parse_qsl(urlsplit(page.url).query)] == names
+    assert [value for name, value in parse_qsl(urlsplit(page.url).query) if name == "run"] == names
+    assert tab.heard == []
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_selected_runs_stay_selected_on_other_pages_and_in_other_orders(
+    browser: Browser, served: Hosted, *, script: bool
+) -> None:
+    tab = Tab(browser, WIDE, "light", script=script)
+    page = tab.page
+    log_in(page, f"{served.url}/login/{served.link()}?next=/runs")
+    page.wait_for_url(f"{served.url}/runs")
+    page.goto(f"{served.url}/runs?q=sweep")
+    first = page.get_by_role("checkbox").first
+    name = str(first.get_attribute("value"))
+    first.check()
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator(".paging")).to_contain_text(f"{2 * ROWS} of")
+    expect(page.get_by_text("not on this page")).to_contain_text(name)
+    page.get_by_role("checkbox").first.check()
+    page.get_by_role("button", name="Previous").click()
+    expect(page.locator(f'input[type=checkbox][value="{name}"]')).to_be_checked()
+    page.get_by_role("button", name="Loss").click()
+    expect(page.locator("th[aria-sort]")).to_contain_text("Loss")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")
+    page.go_back()
+    page.get_by_role("link", name="Select none").click()
+    expect(page.get_by_text("not on this page")).to_have_count(0)
+    expect(page.locator("input:checked")).to_have_count(0)
+    tab.context.close()
+
+
+def test_a_selected_run_stays_selected_where_a_newer_one_moves_it(tab: Tab, served: Hosted) -> None:
+    page = tab.page
+    page.goto(f"{served.url}/runs")
+    expect(page.locator("#live")).to_have_text("· live")
+    second = page.get_by_role("checkbox").nth(1)
+    name = str(second.get_attribute("value"))
+    second.check()
+    newer = Run(name=f"runs/sweep-{page.viewport_size['width'] % 900:05}")  # type: ignore[index]
+    newer.started_at.FromSeconds(STARTED + 10_000 + page.viewport_size["width"])  # type: ignore[index]
+    served.plant("pipeline", newer)
+    expect(page.get_by_role("checkbox").first).to_have_attribute("value", newer.name[5:], timeout=30_000)
+    expect(page.get_by_role("checkbox").nth(2)).to_have_attribute("value", name)
+    checked = page.locator("input:checked")
+    expect(checked).to_have_count(1)
+    expect(checked).to_have_attribute("value", name)
     assert tab.heard == []
 
 

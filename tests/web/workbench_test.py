@@ -43,6 +43,9 @@ def test_a_list_has_the_figures_of_runs_and_of_those_that_train(visitor: Visitor
     searched = visitor.get("/runs.json?q=WORDS&state=done").json
     assert [each["name"] for each in searched["runs"]] == ["runs/planted-2", "runs/planted-1"]
     assert searched["runs"][0]["before"] == "runs/planted-1"
+    selected = visitor.get("/runs.json?q=words&run=planted-1&run=runs/planted-3").json
+    assert [(each["name"], each["selected"]) for each in selected["runs"]][-1] == ("runs/planted-1", True)
+    assert selected["elsewhere"] == ["planted-3"]
     assert visitor.get("/runs?q=nothing").status == 200
 
 

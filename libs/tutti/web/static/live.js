@@ -1,5 +1,5 @@
 // Keeps a page up to date: when the server announces a new version, the page is loaded again and the elements of its
-// main part that have changed are replaced. Focus, scroll position and open details stay.
+// main part that have changed are replaced. Focus, scroll position, open details and selected checkboxes stay.
 
 const status = document.getElementById("live");
 let shown = document.body.dataset.version;
@@ -44,6 +44,12 @@ function update(before, after) {
   }
 }
 
+// Checkboxes of the main part by name and value: an element may have another value after an update.
+function boxes() {
+  const found = [...document.querySelectorAll("main input[type=checkbox]")];
+  return new Map(found.map((box) => [`${box.name}=${box.value}`, box]));
+}
+
 async function refresh() {
   if (loading) return;
   loading = true;
@@ -51,7 +57,9 @@ async function refresh() {
     const fresh = await load();
     shown = fresh.body.dataset.version;
     document.title = fresh.title;
+    const before = new Map([...boxes()].map(([name, box]) => [name, box.checked]));
     update(document.querySelector("main"), fresh.querySelector("main"));
+    for (const [name, box] of boxes()) box.checked = before.get(name) ?? box.defaultChecked;
   } catch {
     status.textContent = "· could not be updated";
   } finally {

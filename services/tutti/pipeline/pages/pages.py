@@ -65,7 +65,7 @@ class RunPages:
         )
 
     def runs(self, visit: Visit) -> Page:
-        asked, missing = workbench.Question.of(visit.query), list[str]()
+        asked, missing = workbench.Question.of(visit.query, visit.several.get("run", ())), list[str]()
         listed = self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
         if progress.going(listed.found):
             jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, progress.GOING)

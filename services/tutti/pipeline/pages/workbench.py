@@ -62,7 +62,8 @@ COLUMNS: Mapping[str, Column] = {
 class Question:
     """The part of the list that a visitor asks for. `sort` is a column, after a "-" if the largest is first.
 
-    `tags` are those that a run must have, with blanks between them; `archived` is one of ARCHIVED, or empty.
+    `tags` are those that a run must have, with blanks between them; `archived` is one of ARCHIVED, or empty. `selected`
+    are the names of the runs that the visitor has selected, on whichever page, without their kind.
     """
 
     words: str = ""
@@ -71,9 +72,10 @@ class Question:
     page: int = 1
     tags: str = ""
     archived: str = ""
+    selected: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Self:
+    def of(cls, query: Mapping[str, str], selected: Sequence[str] = ()) -> Self:
         """Raises InvalidField."""
         words, state, sort = query.get("q", "").strip(), query.get("state", ""), query.get("sort", cls.sort)
         if len(words) > MOST_WORDS:
@@ -89,28 +91,43 @@ class Question:
         page = query.get("page", "1")
         if not (page.isascii() and page.isdecimal() and int(page[:9]) >= 1):
             raise InvalidField("page", seen=page, expected="a whole number from 1")
-        return cls(words, state, sort, int(page[:9]), tags, archived)
+        names = tuple(dict.fromkeys(each.removeprefix("runs/") for each in selected))
+        if len(names) > ROWS:
+            raise InvalidField("run", seen=f"{len(names)} runs", expected=f"at most {ROWS}")
+        return cls(words, state, sort, int(page[:9]), tags, archived, names)
 
     @property
     def href(self) -> str:
         """The address that asks for this."""
-        given, unlike = self._fields, Question()._fields
-        changed = {name: value for name, value in given.items() if value != unlike[name]}
-        return f"/runs?{urlencode(changed)}" if changed else "/runs"
+        page = {"page": self.page} if self.page > 1 else {}
+        given = {**self.fields, **page, **({"run": self.selected} if self.selected else {})}
+        return f"/runs?{urlencode(given, doseq=True)}" if given else "/runs"
 
     @property
-    def _fields(self) -> Mapping[str, str | int]:
-        found = {"q": self.words, "state": self.state, "tag": self.tags, "archived": self.archived}
-        return {**found, "sort": self.sort, "page": self.page}
+    def fields(self) -> Mapping[str, str]:
+        """The fields of the address that are not as in the first list, without its page and the selected runs."""
+        given, unlike = self._fields, Question()._fields
+        return {name: value for name, value in given.items() if value != unlike[name]}
 
-    def matches(self, run: Run) -> bool:
-        """True if the run has this state and these tags, and each word is in its title, name, reason or note."""
+    @property
+    def _fields(self) -> Mapping[str, str]:
+        found = {"q": self.words, "state": self.state, "tag": self.tags, "archived": self.archived}
+        return {**found, "sort": self.sort}
+
+    def matches(self, run: Run, before: Run | None = None) -> bool:
+        """True if the run has this state and these tags, and each word is in its title, name, reason or note, or in a
+        key that differs from the run before.
+        """
         if self.state and state_of(run) != self.state:
             return False
         if not set(self.tags.split()) <= set(run.labels.tags):
             return False
         text = f"{run.labels.title} {run.spec.title} {run.name} {run.reason} {run.labels.note}".casefold()
-        return all(each in text for each in self.words.casefold().split())
+        missing = [each for each in self.words.casefold().split() if each not in text]
+        if not missing or before is None:
+            return not missing
+        keys = [change.key.casefold() for change in changes(run, before)]
+        return all(any(each in key for key in keys) for each in missing)
 
     def lists(self, run: Run) -> bool:
         """True if a run that matches is listed, archived or not."""
@@ -145,14 +162,18 @@ class RunRow:
     tags: Sequence[str]
     note: str
     archived: bool
+    selected: bool
 
 
 @dataclass(frozen=True)
 class Head:
-    """A column and the address that sorts by it; `order` is the present one as `aria-sort` names it, or empty."""
+    """A column, and the address that sorts by it, whose field `sort` this is; `order` is the present one as `aria-sort`
+    names it, or empty.
+    """
 
     name: str
     title: str
+    sort: str
     href: str
     order: str
 
@@ -163,7 +184,9 @@ class RunsView:
 
     `more`: runs that were found and are not shown; `damaged`: the reason for each that is left out; `missing`: which
     services did not answer. `hidden`: archived runs that match and are not listed, which the address `unhide` lists.
-    `chips`: the address that asks for a tag too, for each tag of the runs.
+    `chips`: the address that asks for a tag too, for each tag of the runs. `fields` are those of the address of this
+    list, without its page; `selected` runs are named in it, of which those `elsewhere` are not among `runs`, and
+    `unselect` is the address without them. `every` is the address of the first list, with them.
     """
 
     runs: Sequence[RunRow]
@@ -185,20 +208,29 @@ class RunsView:
     hidden: int
     unhide: str
     chips: Mapping[str, str]
+    fields: Mapping[str, str]
+    page: int
+    selected: Sequence[str]
+    elsewhere: Sequence[str]
+    unselect: str
+    every: str
 
 
 def runs_view(
     runs: Sequence[Run], now: datetime, asked: Question, damaged: Sequence[str] = (), missing: Sequence[str] = ()
 ) -> RunsView:
     """The page of runs that a visitor asks for; of pages behind the last one, the last."""
-    matching = [run for run in runs if asked.matches(run)]
+    before = _before(runs)
+    matching = [run for run in runs if asked.matches(run, before.get(run.name))]
     found = ordered(filter(asked.lists, matching), asked.sort)
     pages = max(1, -(-len(found) // ROWS))
     asked = replace(asked, page=min(asked.page, pages))
     skipped = (asked.page - 1) * ROWS
-    shown, before = found[skipped : skipped + ROWS], _before(runs)
+    shown = found[skipped : skipped + ROWS]
+    rows = [run_row(run, now, before.get(run.name), asked.selected) for run in shown]
+    here = {row.name for row in rows if row.selected}
     return RunsView(
-        runs=[run_row(run, now, before.get(run.name)) for run in shown],
+        runs=rows,
         more=len(found) - len(shown),
         damaged=damaged,
         total=len(runs),
@@ -217,6 +249,12 @@ def runs_view(
         hidden=len(matching) - len(found) if not asked.archived else 0,
         unhide=replace(asked, archived="also", page=1).href,
         chips={tag: _chip(tag, asked) for tag in sorted({tag for run in shown for tag in run.labels.tags})},
+        fields=asked.fields,
+        page=asked.page,
+        selected=asked.selected,
+        elsewhere=[name for name in asked.selected if f"runs/{name}" not in here],
+        unselect=replace(asked, selected=()).href,
+        every=Question(selected=asked.selected).href,
     )
 
 
@@ -230,8 +268,8 @@ def ordered(runs: Iterable[Run], sort: str) -> list[Run]:
     return [run for _, run in known] + [run for value, run in keyed if value is None or value != value]
 
 
-def run_row(run: Run, now: datetime, before: Run | None = None) -> RunRow:
-    """A run, and the changes since the run before it."""
+def run_row(run: Run, now: datetime, before: Run | None = None, selected: Sequence[str] = ()) -> RunRow:
+    """A run, the changes since the run before it, and whether it is among the names of those `selected`."""
     training, changed = training_of(run), changes(run, before) if before is not None else []
     known = bool(training.job)
     return RunRow(
@@ -255,6 +293,7 @@ def run_row(run: Run, now: datetime, before: Run | None = None) -> RunRow:
         tags=list(run.labels.tags),
         note=_beginning(run.labels.note),
         archived=is_archived(run),
+        selected=run.name.removeprefix("runs/") in selected,
     )
 
 
@@ -276,8 +315,8 @@ def _head(name: str, asked: Question) -> Head:
     column = COLUMNS[name]
     here = asked.sort.removeprefix("-") == name
     order = ("descending" if asked.sort.startswith("-") else "ascending") if here else ""
-    sort = ("" if asked.sort.startswith("-") else "-") if here else column.first
-    return Head(name, column.title, replace(asked, sort=f"{sort}{name}", page=1).href, order)
+    sort = f"{('' if asked.sort.startswith('-') else '-') if here else column.first}{name}"
+    return Head(name, column.title, sort, replace(asked, sort=sort, page=1).href, order)
 
 
 def _chip(tag: str, asked: Question) -> str:

@@ -33,6 +33,7 @@ def run(at: int, title: str = "a", bits: float | None = None, *, state: int = ST
 RUNS = st.lists(st.tuples(st.sampled_from("abc"), FIGURE, st.sampled_from(STATES)), max_size=3 * ROWS).map(
     lambda rows: [run(at, title, bits, state=state) for at, (title, bits, state) in enumerate(rows)]
 )
+CHANGED = ((1, "a", 1), (2, "b", 2), (3, "a", 3), (4, "a", 3))
 SORTS = st.tuples(st.sampled_from(("", "-")), st.sampled_from(sorted(COLUMNS))).map("".join)
 
 
@@ -53,6 +54,27 @@ def test_the_pages_have_each_run_that_was_asked_for_once_and_in_order(
     assert names == [each.name for each in ordered(matching, sort)]
     assert (view.total, view.found) == (len(runs), len(matching))
     assert sorted(names) == sorted(each.name for each in matching)
+
+
+@given(RUNS, SORTS, st.lists(st.integers(0, 3 * ROWS).map(str), max_size=5, unique=True))
+def test_each_address_of_a_list_has_the_selected_runs(runs: list[Run], sort: str, selected: list[str]) -> None:
+    view = runs_view(runs, NOW, Question.of({"sort": sort, "tag": "x", "archived": "also"}, selected))
+    for href in filter(None, (view.previous, view.next, view.unhide, view.every, *(each.href for each in view.heads))):
+        assert [value for name, value in parse_qsl(urlsplit(href).query) if name == "run"] == selected
+    here = {each.name.removeprefix("runs/") for each in view.runs if each.selected}
+    assert sorted([*here, *view.elsewhere]) == sorted(selected)
+    assert "run" not in dict(parse_qsl(urlsplit(view.unselect).query))
+
+
+def test_a_run_is_found_by_a_key_that_it_changed() -> None:
+    rates = [run(at, title, train={"learning_rate": rate, "steps": 9}) for at, title, rate in CHANGED]
+
+    def found(words: str) -> list[str]:
+        return [each.name for each in runs_view(rates, NOW, Question(words)).runs]
+
+    assert found("learning_rate") == found("train.Learning") == ["runs/3"]
+    assert found("a learning_rate") == ["runs/3"]
+    assert found("steps") == found("b learning_rate") == []
 
 
 @given(RUNS)
@@ -97,6 +119,11 @@ def test_what_the_list_does_not_know_is_refused_by_the_name_of_its_field(field: 
     with pytest.raises(InvalidField) as refused:
         Question.of({field: seen})
     assert refused.value.field == field
+
+
+def test_more_runs_than_a_form_changes_cannot_be_selected() -> None:
+    with pytest.raises(InvalidField, match=f"at most {ROWS}"):
+        Question.of({}, [f"{at}" for at in range(ROWS + 1)])
 
 
 def test_a_page_behind_the_last_one_is_the_last() -> None:
