@@ -101,6 +101,8 @@ def test_selected_runs_stay_selected_on_other_pages_and_in_other_orders(
     expect(page.locator(f'input[type=checkbox][value="{name}"]')).to_be_checked()
     page.get_by_role("button", name="Loss").click()
     expect(page.locator("th[aria-sort]")).to_contain_text("Loss")
+    page.get_by_role("button", name="Parameters").click()
+    expect(page.locator("th[aria-sort]")).to_contain_text("Parameters")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")
     page.go_back()

@@ -148,7 +148,7 @@ class PipelineApi:
         run.training.CopyFrom(progress_of(found))
 
     def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
-        fields = set(request.read_mask.paths)
+        fields = {path.partition(".")[0] for path in request.read_mask.paths}
 
         def add(runs: Sequence[Run]) -> None:
             if not fields or "training" in fields:

@@ -57,7 +57,8 @@ async function refresh() {
     const fresh = await load();
     shown = fresh.body.dataset.version;
     document.title = fresh.title;
-    const before = new Map([...boxes()].map(([name, box]) => [name, box.checked]));
+    const changed = [...boxes()].filter(([, box]) => box.checked !== box.defaultChecked);
+    const before = new Map(changed.map(([name, box]) => [name, box.checked]));
     update(document.querySelector("main"), fresh.querySelector("main"));
     for (const [name, box] of boxes()) box.checked = before.get(name) ?? box.defaultChecked;
   } catch {

@@ -72,7 +72,7 @@ def test_a_list_has_the_progress_of_runs_that_train_by_one_call_for_all_of_them(
     found = {each.name: training_of(each) for each in listed(world)}
     assert sorted((found[name].step, found[name].loss) for name in names) == [(3, 7.0), (4, 6.0)]
     assert [each.training.step for each in listed(world, "name")] == [0, 0]
-    assert {each.training.step for each in listed(world, "training")} == {3, 4}
+    assert {each.training.step for each in listed(world, "training.step")} == {3, 4}
     assert {each.input_path for each in listed(world, "input_path")} == {str(tmp_path / "pages")}
     assert not any(each.input_path for each in listed(world, "name"))
     assert world.train.calls.count("list jobs") == len(world.train.calls) == 2
