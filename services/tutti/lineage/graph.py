@@ -18,7 +18,7 @@ from tutti.contracts.tokenization.v1 import Tokenization
 
 CHAIN = ("crawls", "ingests", "filters", "dedups", "tokenizations")
 """Kinds whose resources do not name what they read: each reads what the stage before it made."""
-MADE, REUSED, EQUAL = "made", "reused", "equal"
+MADE, REUSED, READ, EQUAL = "made", "reused", "read", "equal"
 OF_RUN = frozenset({MADE, REUSED})
 """Relations of a run to the result of a stage."""
 WEAK = frozenset({REUSED, EQUAL})
@@ -98,14 +98,14 @@ def _named_inputs(data: Iterable[Stage]) -> Iterator[Edge]:
     for stage in data:
         for each in stage.inputs:
             if each.role != "against":
-                read = "kept out" if each.role == "held_out" else "read"
+                read = "kept out" if each.role == "held_out" else READ
                 yield Edge(each.resource, stage.resource, EQUAL if stage.reused else read)
 
 
 def _chained(data: Sequence[Stage]) -> Iterator[Edge]:
     """The same of a run that an earlier version began: each stage reads what the one before made."""
     chain = [stage.resource for stage in data if stage.name != EVALUATION]
-    yield from (Edge(before, after, "read") for before, after in pairwise(chain))
+    yield from (Edge(before, after, READ) for before, after in pairwise(chain))
     texts = [stage.resource for stage in data if stage.name == EVALUATION]
     yield from (Edge(text, name, "kept out") for text in texts for name in chain if name.startswith("dedups/"))
 
@@ -136,7 +136,7 @@ def of_job(job: Job) -> Testimony:
 def of_shards(maker: str, shards: Iterable[Vertex]) -> Testimony:
     """The edges from an ingest's manifest: its folder, and the document shards that it made."""
     found = tuple(shards)
-    return Testimony(found, tuple(Edge(maker, shard.name, "read") for shard in found))
+    return Testimony(found, tuple(Edge(maker, shard.name, READ) for shard in found))
 
 
 def of_parents(child: str, parents: Iterable[str]) -> Testimony:
@@ -176,13 +176,18 @@ Neighbours = Callable[[list[str]], Iterator[Edge]]
 def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int) -> Walk:
     """Breadth first from `start`; `neighbours` gives the edges of names in the direction of the walk.
 
-    A walk up has no edges without descent, but for the runs that reused `start` itself.
+    A walk up has an edge without descent only to the runs that reused `start` itself, and to an equal input where no
+    other is known, as of a result that no run made.
     """
     found, seen, front = Walk([start]), {start}, [start]
     while front:
         reached = []
-        for edge in sorted(set(neighbours(front))):
-            if up and edge.relation in WEAK and (edge.child, edge.relation) != (start, REUSED):
+        edges = sorted(set(neighbours(front)))
+        known = {edge.child for edge in edges if edge.relation == READ}
+        for edge in edges:
+            if up and edge.relation == REUSED and edge.child != start:
+                continue
+            if up and edge.relation == EQUAL and edge.child in known:
                 continue
             end = edge.parent if up else edge.child
             if end not in seen:

@@ -85,6 +85,12 @@ def test_a_run_that_reused_a_result_is_no_ancestor_of_what_was_made_from_it() ->
     assert {"ingests/a", "jobs/b"} <= set(below)
 
 
+def test_a_result_that_no_run_made_comes_from_what_equals_its_input() -> None:
+    edges = {edge for edge in shared() if not {edge.parent, edge.child} & {"runs/a", "crawls/a"}}
+    above = walk("jobs/b", up=True, neighbours=neighbours(edges, up=True), limit=20).names
+    assert set(above) == {"jobs/b", "runs/b", "ingests/a", "crawls/b"}
+
+
 def test_a_run_that_made_a_result_and_reused_it_made_it() -> None:
     stages = [Stage(resource="ingests/a", kind="any", reused=reused) for reused in (False, True)]
     for order in (stages, stages[::-1]):

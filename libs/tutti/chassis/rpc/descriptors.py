@@ -1,7 +1,7 @@
 """The connections of a process to its servers, as descriptors: how many there are, and which give way.
 
 Promises: servers never take more than half of the descriptors of a process; a connection on which nobody showed a
-credential gives way to a newer one, the oldest first. What was freed goes back to the system every few seconds.
+credential gives way to a newer one, the oldest first. Freed memory goes back to the system every few seconds.
 """
 
 import contextlib
