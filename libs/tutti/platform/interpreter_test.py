@@ -46,3 +46,8 @@ def test_a_path_without_absolute_entries_is_left_out() -> None:
 def test_threads_of_a_child_share_two_arenas_unless_the_environment_says_otherwise() -> None:
     assert interpreter.isolated({})[interpreter.ARENAS] == interpreter.MOST_ARENAS
     assert interpreter.isolated({interpreter.ARENAS: "8"})[interpreter.ARENAS] == "8"
+
+
+def test_threads_of_a_host_keep_no_freed_memory_unless_the_environment_says_otherwise() -> None:
+    assert interpreter.of_many_threads({}) == {interpreter.TUNABLES: interpreter.NONE_A_THREAD}
+    assert interpreter.of_many_threads({interpreter.TUNABLES: "glibc.malloc.tcache_count=7"}) == {}

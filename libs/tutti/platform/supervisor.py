@@ -322,7 +322,7 @@ class Supervisor:
 def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: Sequence[str]) -> list[ChildSpec]:
     """A host with all services, and agents `a`, `b`, … that start once it is ready."""
     host = interpreter.module("tutti.platform.entry", "--data-dir", str(data_dir.path), *arguments)
-    specs = [ChildSpec(HOST, tuple(host))]
+    specs = [ChildSpec(HOST, tuple(host), environment=interpreter.of_many_threads(os.environ))]
     for index in range(agents):
         node = chr(ord("a") + index) if index < 26 else f"n{index}"
         agent = interpreter.filled(command, data_dir=data_dir.path, node=node)
