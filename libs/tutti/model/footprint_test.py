@@ -15,7 +15,8 @@ from tutti.model.spec import ModelSpec, OptimizerSpec, StepSpec
 from tutti.model.training import Training
 
 STEP = """
-import resource, sys
+import re, sys
+from pathlib import Path
 import numpy as np
 from tutti.model.chunks import Layout
 from tutti.model.plan import Plan, Shape
@@ -23,18 +24,23 @@ from tutti.model.step import RankStep
 from tutti.model.step_test import Rows
 from tutti.model.training import Training
 
+def most():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
 training = Training.from_json(sys.argv[1])
 model, spec = training.model, training.step
 shape = (spec.rows, model.context + 1)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = most()
 plan = Plan(Layout(model), Shape(1), spec.leaves)
 rank = RankStep(model, training.optimizer, spec, plan, rank=0, epoch=1, audit_every=training.audit_every)
 rank.initialize()
 row = Rows(np.ones(shape, np.uint32), np.zeros(shape, np.int32), np.full((spec.rows, model.context), True))
 rank.run(1, {0: row})
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(most() - before)
 """
-"""A step of a rank in a process of its own, which prints the bytes by which its memory grew."""
+"""A step of a rank in a process of its own, which prints the bytes by which its memory grew. Not by `getrusage`: that
+begins with the memory of the process which started it (getrusage(2), ru_maxrss is kept over execve).
+"""
 
 
 def training(*, rows: int = 2, audit_every: int = 10, **model: int) -> Training:

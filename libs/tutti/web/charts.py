@@ -14,6 +14,8 @@ LARGE_WIDTH, LARGE_HEIGHT = 760, 340
 """Width of a large chart; a narrow screen shows a small one instead."""
 SMOOTHED_FROM, SPANS = 40, 100
 """Points from which on a large chart has a smoothed line, over about n / SPANS of n points, ten at least."""
+LEAST_POWER = -300
+"""The least power of ten of a tick: smaller numbers lose digits, or are 0."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 22, 14, 42
 STEP = "step"
 STANDALONE_STYLE = (
@@ -187,7 +189,7 @@ def describe(series: Series) -> str:
 
 def nice_ticks(low: float, high: float, count: int) -> list[float]:
     """Round numbers, about `count` of them, that cover [low, high]."""
-    span = (high - low) or abs(high) or 1.0
+    span = max((high - low) or abs(high) or 1.0, 10.0**LEAST_POWER)
     rough = span / count
     power = 10.0 ** math.floor(math.log10(rough))
     width = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
@@ -196,7 +198,7 @@ def nice_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _powers(low: float, high: float) -> list[float]:
-    begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    begin, end = (max(LEAST_POWER, each) for each in (math.floor(math.log10(low)), math.ceil(math.log10(high))))
     if end - begin > 1:
         return [10.0**at for at in range(begin, end + 1)]
     found = [factor * 10.0**at for at in range(begin, end + 1) for factor in (1, 2, 5)]

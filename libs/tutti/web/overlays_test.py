@@ -4,7 +4,7 @@ import math
 import re
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tutti.web.charts import Series
@@ -15,6 +15,8 @@ CURVES = st.lists(VALUES, min_size=0, max_size=60).map(lambda values: list(enume
 
 
 @given(st.lists(CURVES, min_size=1, max_size=LINES), st.booleans(), st.booleans())
+@example([[(1, 5e-324)]], True, False)
+@example([[(1, 5e-324), (2, 3.0)]], False, False)
 def test_each_line_with_a_number_to_draw_has_a_letter_apart_from_the_others(
     found: list[list[tuple[float, float]]], logarithmic: bool, large: bool
 ) -> None:
