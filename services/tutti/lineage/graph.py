@@ -173,11 +173,12 @@ def testimony(resource: Message) -> Testimony:
 Neighbours = Callable[[list[str]], Iterator[Edge]]
 
 
-def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int) -> Walk:
+def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int, readers: bool = False) -> Walk:
     """Breadth first from `start`; `neighbours` gives the edges of names in the direction of the walk.
 
     A walk up has an edge without descent only to the runs that reused `start` itself, and to an equal input where no
-    other is known, as of a result that no run made.
+    other is known, as of a result that no run made. With `readers` it has all runs that reused something, as those of
+    a document, which read its text.
     """
     found, seen, front = Walk([start]), {start}, [start]
     while front:
@@ -185,7 +186,7 @@ def walk(start: str, *, up: bool, neighbours: Neighbours, limit: int) -> Walk:
         edges = sorted(set(neighbours(front)))
         known = {edge.child for edge in edges if edge.relation == READ}
         for edge in edges:
-            if up and edge.relation == REUSED and edge.child != start:
+            if up and edge.relation == REUSED and edge.child != start and not readers:
                 continue
             if up and edge.relation == EQUAL and edge.child in known:
                 continue

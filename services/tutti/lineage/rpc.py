@@ -208,7 +208,7 @@ class LineageApi:
                 edges = iter(first) if first and names == [name] else self._tables.edges_of(unit, names, up=up)
                 return (edge for edge in edges if without.isdisjoint((edge.parent, edge.child)))
 
-            return walk(name, up=up, limit=limit, neighbours=neighbours)
+            return walk(name, up=up, limit=limit, neighbours=neighbours, readers=bool(first))
 
         return tenancy.shown(
             self._host, principal, lambda without: self._host.units.run(lambda unit: read(unit, without))
