@@ -1,8 +1,10 @@
 """What every database promises, with the same test ids on every adapter."""
 
 import contextlib
+import gc
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -329,6 +331,25 @@ def test_hooks_of_what_was_undone_never_run(db: Database) -> None:
         db.run(undone)
     db.run(kept)
     assert ran == ["kept"]
+
+
+def test_what_a_hook_refers_to_is_freed_with_its_transaction_without_a_garbage_collection(db: Database) -> None:
+    class Unit:
+        def __init__(self, tx: Transaction) -> None:
+            self.tx = tx
+
+    def work(tx: Transaction) -> "weakref.ref[Unit]":
+        unit = Unit(tx)
+        tx.on_commit(lambda: ran.append(unit) or ran.clear())
+        return weakref.ref(unit)
+
+    ran: list[Unit] = []
+    gc.disable()
+    try:
+        assert db.run(work)() is None
+    finally:
+        gc.enable()
+    assert ran == []
 
 
 def test_a_failing_hook_does_not_undo_the_commit(db: Database) -> None:

@@ -62,7 +62,7 @@ class SqlTransaction:
         self._failed: Exception | None = None
         self._lost: SerializationFailure | None = None
         self._over = False
-        self.hooks: list[Hook] = []
+        self._hooks: list[Hook] = []
 
     def execute(
         self, statement: Executable, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -75,7 +75,7 @@ class SqlTransaction:
 
     def savepoint(self, fn: Callable[[], T]) -> T:
         self._check()
-        hooks = len(self.hooks)
+        hooks = len(self._hooks)
         try:
             nested = self._connection.begin_nested()
         except DBAPIError as error:
@@ -85,7 +85,7 @@ class SqlTransaction:
             self._check()
             nested.commit()
         except BaseException as error:
-            del self.hooks[hooks:]
+            del self._hooks[hooks:]
             if isinstance(error, DBAPIError):
                 error = self._fail(error)
             if self._lost is None:
@@ -98,7 +98,7 @@ class SqlTransaction:
         return result
 
     def on_commit(self, hook: Hook) -> None:
-        self.hooks.append(hook)
+        self._hooks.append(hook)
 
     def now(self) -> datetime:
         self._check()
@@ -121,9 +121,13 @@ class SqlTransaction:
         self._check()
         return result
 
-    def retire(self) -> None:
-        """The transaction has ended; whoever kept it is refused."""
+    def retire(self) -> list[Hook]:
+        """The transaction has ended; whoever kept it is refused. Return its hooks, which it keeps no longer: they refer
+        to their unit and that to the transaction, so all three would stay until a garbage collection.
+        """
         self._over = True
+        hooks, self._hooks = self._hooks, []
+        return hooks
 
     def _do(self, statement: Callable[[], T]) -> T:
         self._check()

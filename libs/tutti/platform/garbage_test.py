@@ -48,6 +48,30 @@ def test_only_what_was_made_later_is_looked_at() -> None:
     assert run(CYCLES) == "False True"
 
 
+OLD_CYCLES = """
+import gc, weakref
+from tutti.platform.garbage import collect_until
+
+class Node:
+    def __init__(self):
+        self.itself = self
+
+node = Node()
+old = weakref.ref(node)
+gc.collect()
+del node
+gc.collect(1)
+before = old() is None
+waits = []
+collect_until(lambda seconds: waits.append(seconds) or len(waits) == 2)
+print(before, old() is None)
+"""
+
+
+def test_old_objects_are_freed_too_while_a_process_serves() -> None:
+    assert run(OLD_CYCLES) == "False True"
+
+
 def test_a_process_that_does_not_collect_is_left_so() -> None:
     program = "import gc; from tutti.platform.garbage import kept; gc.disable()\nwith kept(): pass"
     assert run(f"{program}\nprint(gc.isenabled())") == "False"

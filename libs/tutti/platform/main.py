@@ -23,7 +23,7 @@ from tutti.chassis.runtime.signals import Signals, Stop
 from tutti.chassis.store.stack import ForeignStore
 from tutti.platform import heartbeatpipe, logs
 from tutti.platform.failures import guarded
-from tutti.platform.garbage import collect_seldom, kept
+from tutti.platform.garbage import collect_seldom, collect_until, kept
 from tutti.platform.host import HostProcess
 from tutti.platform.installed import find
 from tutti.platform.opening import NotReady
@@ -83,8 +83,7 @@ def serve(names: Sequence[str], arguments: argparse.Namespace, *, alone: str | N
         return 0
     _keep_what_the_start_made()
     log.info("ready at %s with %s", address, ", ".join(builds))
-    while not stop.wait(3600):
-        pass
+    collect_until(stop.wait)
     log.info("stopping: %s", stop.reason)
     host.stop()
     return 0

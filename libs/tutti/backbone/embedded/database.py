@@ -162,8 +162,8 @@ class EmbeddedDatabase:
             transaction.rollback()
             raise
         finally:
-            tx.retire()
-        return result, tx.hooks
+            hooks = tx.retire()
+        return result, hooks
 
     def _perhaps_lose(self) -> None:
         if self._failures is not None and self._failures.uniform(0, 1) < self._failure_probability:

@@ -90,3 +90,4 @@ class Owner:
     def _loop(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.run()
+            del job  # or its result would stay until the next one comes

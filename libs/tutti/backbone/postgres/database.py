@@ -256,7 +256,7 @@ class PostgresDatabase:
             try:
                 result = tx.call(fn)
             finally:
-                tx.retire()
+                hooks = tx.retire()
             try:
                 transaction.commit()
             except DBAPIError as error:
@@ -266,7 +266,7 @@ class PostgresDatabase:
                         f"{self._where}: the connection broke during the commit, its outcome is unknown: {error.orig}"
                     )
                 raise translated from error
-        return result, tx.hooks
+        return result, hooks
 
     def _translate(self, error: StatementError, seconds: float | None = None) -> Exception:
         """`seconds` is the limit of a statement, if it is not the usual one."""

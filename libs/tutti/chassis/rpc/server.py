@@ -215,7 +215,8 @@ class RpcServer:
                     problem = _problem(error, method)
                     code = problem.code
                     span.set_attribute("rpc.grpc.status_code", code)
-                    raise problem from error
+                    error.__traceback__ = None  # its frames refer to it: all would stay until a garbage collection
+                    raise problem from (None if problem is error else error)
         except Problem as problem:
             await self._recorded(method, message, context, metadata, problem)
             await context.abort_with_status(rpc_status.to_status(to_status(problem)))

@@ -10,7 +10,7 @@ from tutti.contracts.tokenization.v1 import Dataset
 from tutti.pipeline.definitions.definition import Folder, StageContext, StageDef
 from tutti.pipeline.plans import instances
 from tutti.pipeline.plans.registry import definitions
-from tutti.pipeline.recipes.instance import parted
+from tutti.pipeline.recipes.instance import Instance, parted
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Inputs, Result, Reuse, Source, Sources
 from tutti.pipeline.recipes.view import View
@@ -101,19 +101,21 @@ def nodes(recipe: Recipe) -> tuple[Node, ...]:
     """
     found: dict[str, Node] = {}
     stages = {**recipe.asked, **instances.ordered(recipe.stages)}
-
-    def place(name: str) -> None:
-        instance = stages[name]
-        for ref in instance.references:
-            if ref in stages and ref not in found:
-                place(ref)
-        first = next((found[ref].view for ref in instance.references if ref in found), None)
-        found[name] = Node(name, definitions()[instance.kind], View(recipe, instance, first))
-
     for name in stages:
-        if name not in found:
-            place(name)
+        _place(found, recipe, stages, name)
     return tuple(found.values())
+
+
+def _place(found: dict[str, Node], recipe: Recipe, stages: Mapping[str, Instance], name: str) -> None:
+    """Put a stage into `found`, after those that it needs."""
+    if name in found:
+        return
+    instance = stages[name]
+    for ref in instance.references:
+        if ref in stages:
+            _place(found, recipe, stages, ref)
+    first = next((found[ref].view for ref in instance.references if ref in found), None)
+    found[name] = Node(name, definitions()[instance.kind], View(recipe, instance, first))
 
 
 def node_of(recipe: Recipe, name: str) -> Node:
