@@ -33,6 +33,10 @@ from tutti.records.manifest import Kind, Manifest
 
 OWNERS, MANIFESTS = "owners", "manifests"
 BATCH, SHOWN = 50, 5
+REST = 50
+"""After the lists of owners were read, they rest for so many times the time that it took: a fiftieth of a processor is
+enough for a check of what came by events, however much there is.
+"""
 GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 
 
@@ -70,6 +74,7 @@ class Folding:
         )
         self._troubles: dict[str, str] = {}
         self._listed: dict[str, int] = {}
+        self._rests_until = 0.0
 
     def on_resources(self, unit: Unit, events: Sequence[Event]) -> None:
         """Fold snapshots as they come."""
@@ -126,7 +131,9 @@ class Folding:
         """List the kinds that changed since they were listed, or that a rebuild waits for; a process that starts lists
         them all.
         """
-        unlisted = self._host.units.run(self.rebuild.unlisted)
+        unlisted, began = self._host.units.run(self.rebuild.unlisted), self._host.clock.monotonic()
+        if began < self._rests_until and not unlisted:
+            return
         for owner, kinds in groupby(sorted(KINDS, key=lambda kind: kind.owner), key=lambda kind: kind.owner):
             channel = self._host.channel(owner)
             changes = AdminStub(channel).ListChanges(ListChangesRequest(service=owner)).changes
@@ -141,6 +148,8 @@ class Folding:
                     self._host.units.run(partial(self.rebuild.listed, plural=kind.plural, rebuild=rebuild))
                 if number is not None:  # counted before the list was read: what came between is listed again
                     self._listed[kind.plural] = number
+        ended = self._host.clock.monotonic()
+        self._rests_until = ended + REST * (ended - began)
 
     def _noted(self, *states: Reading, limit: int | None = None) -> list[Noted]:
         return self._host.units.run(lambda unit: self._tables.noted(unit, *states, limit=limit))

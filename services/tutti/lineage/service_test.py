@@ -48,6 +48,7 @@ from tutti.corpus.spans.building import build as build_index
 from tutti.corpus.spans.manifest import IndexBody
 from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage import graph
+from tutti.lineage.folding import REST
 from tutti.lineage.graph import Edge, Vertex, Walk
 from tutti.lineage.library import Library
 from tutti.lineage.rpc import LineageApi, show
@@ -97,6 +98,7 @@ class Pipeline(Silent):
 
     runs: dict[str, Run] = field(default_factory=dict)
     lists: int = 0
+    reading: Callable[[], None] = field(default=lambda: None)
 
     def unary_unary(self, method: str, *serializers: Any, **more: Any) -> Any:
         def get(request: GetRequest, **_: Any) -> Run:
@@ -106,6 +108,7 @@ class Pipeline(Silent):
 
         def every(request: ListRequest, **_: Any) -> ListRunsResponse:
             self.lists += 1
+            self.reading()
             return ListRunsResponse(runs=self.runs.values())
 
         def changes(request: ListChangesRequest, **_: Any) -> ListChangesResponse:
@@ -295,6 +298,23 @@ def test_a_kind_is_listed_again_only_when_a_resource_of_it_changed(world: World)
     world.settle()
     assert pipeline.lists == 2
     pipeline.runs["runs/b"] = Run(name="runs/b", revision=1)
+    world.settle()
+    assert pipeline.lists == 3
+
+
+def test_lists_that_take_long_are_read_less_often_unless_a_rebuild_waits_for_them(world: World) -> None:
+    pipeline = world.host.pipeline
+    pipeline.runs["runs/a"] = Run(name="runs/a", revision=1)
+    pipeline.reading = lambda: world.clock.advance(2)
+    world.settle()
+    pipeline.runs["runs/a"].revision = 2
+    world.settle()
+    world.settle()
+    assert pipeline.lists == 1
+    world.clock.advance(2 * REST)
+    world.settle()
+    assert pipeline.lists == 2
+    world.host.units.run(world.folding.begin_rebuild)
     world.settle()
     assert pipeline.lists == 3
 
