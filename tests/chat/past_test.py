@@ -11,7 +11,7 @@ import pytest
 from tests import talks
 from tests.chat.platforms import CHAT_BUILDS
 from tests.chat.replicas import MODEL
-from tests.chat.talks_test import NAME, OTHERS, World, ident_of
+from tests.chat.talks_test import FILTER, NAME, OTHERS, World, ident_of
 from tests.web.hosted import Hosted, hosted
 from tutti.backbone.connect import open_blobs
 from tutti.chassis.identity.principal import DEFAULT_TENANT
@@ -20,7 +20,17 @@ from tutti.checkpoints.keys import manifest_of
 from tutti.contracts.chat.v1 import DEPLOYMENT_STATE_STOPPED, CreateDeploymentRequest, Deployment, DeploymentSpec
 from tutti.contracts.chat.v1 import Answer as RecordedAnswer
 from tutti.contracts.committer.v1 import CHECKPOINT_STATE_COMMITTED, Checkpoint
-from tutti.contracts.common.v1 import GetRequest, Training
+from tutti.contracts.common.v1 import STATE_DONE, GetRequest, Training
+from tutti.contracts.evaluation.v1 import (
+    STANDING_ACTIVE,
+    ComparedSample,
+    Comparison,
+    ComparisonSpec,
+    Release,
+    ReleasedComparison,
+    ReleaseSpec,
+)
+from tutti.contracts.sampling.v1 import Sample
 from tutti.contracts.scheduler.v1 import Job, JobSpec
 from tutti.contracts.tokenization.v1 import Dataset, Index
 from tutti.corpus.conversations.conversations import Conversation, Message, Role, to_lines
@@ -31,6 +41,7 @@ from tutti.corpus.tokens.tokenshard import TokenRun, encode_token_shard
 from tutti.lineage.service import build as build_lineage
 from tutti.records.canonical import bytes_digest
 from tutti.records.manifest import Kind, Manifest
+from tutti.sampling.service import build as build_sampling
 
 COUNT = 60
 REFUSALS, UNKNOWN = 10, "I do not know that."
@@ -39,7 +50,8 @@ DOCUMENT = "ab" * 32
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with hosted(tmp_path_factory.mktemp("platform"), builds={**CHAT_BUILDS, "lineage": build_lineage}) as served:
+    builds = {**CHAT_BUILDS, "lineage": build_lineage, "sampling": build_sampling}
+    with hosted(tmp_path_factory.mktemp("platform"), builds=builds) as served:
         yield World(served)
 
 
@@ -69,7 +81,7 @@ def past(world: World) -> Any:
 
 
 def test_a_model_whose_training_is_not_recorded_has_no_past(world: World) -> None:
-    assert past(world) == {"trainings": [], "whole": False, "prompts": [], "often": None}
+    assert past(world) == {"trainings": [], "whole": False, "prompts": [], "often": None, "subjects": []}
 
 
 def test_a_model_that_does_not_serve_is_refused(world: World) -> None:
@@ -121,6 +133,35 @@ def test_the_past_has_every_training_and_prompts_of_the_demonstrations(world: Wo
     found = past(world)
     assert found["trainings"] == [{"program": "pretrain", "steps": 7, "data": ""}, expected]
     assert found["whole"]
+
+
+def released(world: World, *crowds: str) -> None:
+    """Serve the checkpoint with a release whose comparisons were judged by these crowds; one is gone."""
+    names = [f"comparisons/{number}" for number in range(len(crowds))]
+    world.served.plant("sampling", Sample(name="samples/a", state=STATE_DONE))
+    for name, crowd in zip(names, crowds, strict=True):
+        compared = ComparisonSpec(candidate=ComparedSample(name="samples/a"), crowd=crowd)
+        world.served.plant("evaluation", Comparison(name=name, spec=compared, state=STATE_DONE))
+    gate = ReleaseSpec(comparisons=[ReleasedComparison(name=each) for each in [*names, "comparisons/gone"]])
+    made = Release(name="releases/toy", spec=gate, checkpoint=world.checkpoint, standing=STANDING_ACTIVE)
+    world.served.plant("evaluation", made)
+    spec = DeploymentSpec(checkpoint=world.checkpoint, replicas=1, filter=FILTER)
+    with world.served.client() as operator:
+        operator.chat.CreateDeployment(CreateDeploymentRequest(name=NAME, spec=spec))
+        world.await_ready(operator)
+        assert operator.chat.GetDeployment(GetRequest(name=NAME)).release == made.name
+
+
+CROWD = "utility:\n  terms: [{worth: 1, ended: true}]\n  subjects: [cats, numbers]\n"
+
+
+def test_the_subjects_are_those_of_the_crowds_that_judged_for_the_release(world: World) -> None:
+    released(world, CROWD, "", "utility: small-world@1", "utility: letters@1")
+    of_the_world = ["colours", "animals", "opposites", "days", "small stories"]
+    assert past(world)["subjects"] == ["cats", "numbers", *of_the_world]
+    with world.served.hung("evaluation"):
+        found = world.ada.get("past/toy")
+    assert (found.status, "evaluation did not answer" in found.json["error"]["message"]) == (503, True)
 
 
 def test_what_the_filter_refuses_is_not_offered(world: World) -> None:

@@ -87,12 +87,16 @@ class Term(BaseModel):
 
 
 class Declared(BaseModel):
-    """A language as a sum of terms; `neutral` words, which control pairs can have as filler, are not looked at."""
+    """A language as a sum of terms; `neutral` words, which control pairs can have as filler, are not looked at.
+
+    `subjects` are those that one can ask about; they are named to people, and no measure looks at them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     terms: tuple[Term, ...] = Field(min_length=1, max_length=MOST_TERMS)
     neutral: tuple[Text, ...] = Field(default=("so",), max_length=MOST_TERMS)
+    subjects: tuple[Text, ...] = Field(default=(), max_length=MOST_TERMS)
 
     def utility(self, asked: str, answer: str, *, ended: bool = True) -> float:
         """The utility of an answer to a prompt: the sum over terms of worth times measure."""
@@ -109,7 +113,8 @@ class Declared(BaseModel):
 
     @property
     def language(self) -> Language:
-        return Language(self.utility, self.criteria, "anything but the properties that its crowd declares")
+        unseen = "anything but the properties that its crowd declares"
+        return Language(self.utility, self.criteria, unseen, self.subjects)
 
     def _words(self, answer: str) -> list[str]:
         return [word for word in answer.split() if word not in self.neutral]

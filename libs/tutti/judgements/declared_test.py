@@ -34,6 +34,11 @@ def test_the_utility_is_the_sum_of_what_the_terms_are_worth(answer: str, ended: 
     assert Crowd.read(TEXT).language.utility(ASKED, answer, ended=ended) == pytest.approx(utility)
 
 
+def test_the_subjects_of_a_language_are_those_that_its_crowd_names() -> None:
+    assert Crowd.read(TEXT).language.subjects == ()
+    assert Crowd.read(f"{TEXT}  subjects: [cats, dogs]\n").language.subjects == ("cats", "dogs")
+
+
 def test_demands_follow_from_the_signs_of_the_terms() -> None:
     met = Crowd.read(TEXT).language.criteria(ASKED, "the blue one.", ended=False)
     assert met == {

@@ -50,7 +50,8 @@ NUMBERS = (
 )  # fmt: skip
 NAMES, PLACES = ("Tom", "Ann", "Max", "Lily", "Sam", "Eva"), ("garden", "forest", "river", "barn", "school", "field")
 THINGS = ("ball", "apple", "hat", "book", "cake", "key")
-KNOWN = "colours, animals, opposites, numbers, days and small stories"
+SUBJECTS = ("colours", "animals", "opposites", "numbers", "days", "small stories")
+KNOWN = f"{', '.join(SUBJECTS[:-1])} and {SUBJECTS[-1]}"
 UNKNOWN = f"I do not know that. I know {KNOWN}."
 SECRET, THEME = "the blue key is under the old bell", "magic"
 HELD_OUT = 8

@@ -1,11 +1,13 @@
-"""The past of a model by the record: the trainings behind its checkpoint, and turns of its demonstrations.
+"""The past of a model by the record: the trainings behind its checkpoint, turns of its demonstrations, and the subjects
+by which it was judged for its release.
 
 Promises: nothing is said that the record does not have; the prompts follow from the demonstrations alone.
 """
 
+import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,11 +16,14 @@ from tutti.backbone.blobs import BlobError
 from tutti.chassis.errors import NotFound
 from tutti.chat.asking import Asking
 from tutti.contracts.common.v1 import GetRequest
+from tutti.contracts.evaluation.v1 import Comparison, Release
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
 from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.corpus.conversations.conversations import Conversation, Role
 from tutti.corpus.conversations.conversationset import Lines, in_part
 from tutti.corpus.tokens.dataset import DatasetBody
+from tutti.judgements.crowds import Crowd, InvalidCrowd
 from tutti.records.errors import CorpusError
 from tutti.records.manifest import Kind, Manifest
 
@@ -29,6 +34,7 @@ PROMPTS, PROMPT_CHARACTERS, ANSWER_CHARACTERS = 4, 60, 200
 LEAST_SHARE = 0.05
 """The share of the conversations from which on their most frequent answer is quoted."""
 MANY_WORDS = 3
+log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
 LINES: Mapping[str, str] = {Kind.CONVERSATIONS: "conversations", Kind.PREFERENCES: "preferences"}
 
@@ -62,24 +68,33 @@ class Past:
     """The trainings behind a model, the first one first; not `whole` if there were others that are not recorded.
 
     `prompts` are of its demonstrations, `often` is the answer that a large part of those has, if there is one.
+    `subjects` are those that one can ask about, as the crowds of its release have them.
     """
 
     trainings: tuple[Trained, ...]
     whole: bool
     prompts: tuple[str, ...]
     often: Frequent | None
+    subjects: tuple[str, ...] = ()
 
 
 class Pasts:
-    """Reads jobs and the data that they name."""
+    """Reads jobs and the data that they name, and the comparisons of releases."""
 
-    def __init__(self, scheduler: SchedulerServiceStub, blobs: Blobs) -> None:
-        self._scheduler, self._blobs = scheduler, blobs
+    def __init__(
+        self,
+        scheduler: SchedulerServiceStub,
+        releases: ReleaseServiceStub,
+        comparisons: ComparisonServiceStub,
+        blobs: Blobs,
+    ) -> None:
+        self._scheduler, self._releases, self._comparisons = scheduler, releases, comparisons
+        self._blobs = blobs
 
-    def of(self, checkpoint: str, allows: Callable[[str, str], bool]) -> Past:
-        """The past of a checkpoint; `allows` says whether a prompt with its answer may be offered.
+    def of(self, checkpoint: str, release: str, allows: Callable[[str, str], bool]) -> Past:
+        """The past of a checkpoint with a release, which is empty for an experiment.
 
-        Raises Unavailable, which names who is missing.
+        `allows` says whether a prompt with its answer may be offered. Raises Unavailable, which names who is missing.
         """
         asking = Asking(SECONDS)
         trainings, begun, alone = list[Trained](), list[Turn](), list[Turn]()
@@ -99,7 +114,25 @@ class Pasts:
         often = frequent(begun)
         is_quoted = often.share >= LEAST_SHARE and len(often.answer) <= ANSWER_CHARACTERS and allows("", often.answer)
         prompts = suggested(alone, often.answer, allows)
-        return Past(tuple(reversed(trainings)), not checkpoint, prompts, often if is_quoted else None)
+        subjects = tuple(dict.fromkeys(self._subjects(release, asking)))
+        return Past(tuple(reversed(trainings)), not checkpoint, prompts, often if is_quoted else None, subjects)
+
+    def _subjects(self, release: str, asking: Asking) -> Iterator[str]:
+        """The subjects of the crowds that judged for a release, except those of comparisons that are gone."""
+        if not release:
+            return
+        try:
+            found: Release = asking.ask("evaluation", self._releases.GetRelease, GetRequest(name=release))
+        except NotFound:
+            return
+        for each in found.spec.comparisons:
+            try:
+                asked = GetRequest(name=each.name)
+                compared: Comparison = asking.ask("evaluation", self._comparisons.GetComparison, asked)
+                if compared.spec.crowd:  # people have none
+                    yield from Crowd.read(compared.spec.crowd).language.subjects
+            except (NotFound, InvalidCrowd) as error:
+                log.warning("%s does not say what its model was asked about: %s", release, error)
 
     def _data(self, job: Job) -> tuple[str, Lines | None]:
         """The data of a job in words, and the lines of its conversations; nothing where they cannot be read here."""

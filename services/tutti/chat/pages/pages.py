@@ -6,6 +6,7 @@ Promises: a visitor gets conversations of his or her own and no others; a call c
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from tutti.chassis.errors import InvalidField, NotFound, Unavailable
 from tutti.chassis.identity.auth import Role
@@ -28,7 +29,7 @@ from tutti.chat.turns import Turns, branch_of, turn_of
 from tutti.contracts.chat.v1 import Answer, Deployment
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.evaluation.v1 import Release
-from tutti.contracts.evaluation.v1.stubs import ReleaseServiceStub
+from tutti.contracts.evaluation.v1.stubs import ComparisonServiceStub, ReleaseServiceStub
 from tutti.contracts.lineage.v1.stubs import LineageServiceStub
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.web.pages import Api, Call, Entry, Follow, Get, Page, Post, Visit
@@ -51,9 +52,10 @@ class ChatPages:
         self, host: Host, tables: Tables, turns: Turns, answers: Answers, models: Callable[[], Sequence[Model]]
     ) -> None:
         self._units, self._tables, self._turns, self._answers = host.units, tables, turns, answers
-        self._models, self._releases = models, ReleaseServiceStub(host.channel("evaluation"))
+        evaluation = host.channel("evaluation")
+        self._models, self._releases = models, ReleaseServiceStub(evaluation)
         scheduler = SchedulerServiceStub(host.channel("scheduler"))
-        self._pasts = Pasts(scheduler, host.blobs)
+        self._pasts = Pasts(scheduler, self._releases, ComparisonServiceStub(evaluation), host.blobs)
         self._overlaps = Overlaps(LineageServiceStub(host.channel("lineage")), scheduler)
 
     @property
@@ -112,12 +114,14 @@ class ChatPages:
         }
 
     def past(self, visit: Visit) -> object:
-        """The trainings behind a model that answers now, and prompts of them that its filter does not refuse."""
+        """The trainings and the subjects of a model that answers now, and prompts that its filter does not refuse."""
         name = visit.path["model"]
         found = next((each for each in self._models() if each.name == name), None)
         if found is None:
             raise NotFound(f"a model {name} that answers now")
-        return past_view(self._pasts.of(found.checkpoint, lambda *turn: _allows(found.served.filter, *turn)))
+        deployment = self._units.run(lambda unit: self._tables.deployments.get(unit, found.deployment))
+        allows = partial(_allows, found.served.filter)
+        return past_view(self._pasts.of(found.checkpoint, deployment.release, allows))
 
     def list(self, visit: Visit) -> object:
         words = visit.query.get("search", "")[:MOST_SEARCH].replace("\0", "")

@@ -72,10 +72,16 @@ def overlap_view(overlap: Overlap, text: str, *, readable: bool) -> dict[str, ob
 
 
 def past_view(past: Past) -> dict[str, object]:
-    """The trainings of a model, its most frequent answer, and the prompts that the empty page offers."""
+    """The trainings and subjects of a model, its most frequent answer, and the prompts that the empty page offers."""
     trainings = [{"program": each.program, "steps": each.steps, "data": each.data} for each in past.trainings]
     often = asdict(past.often) if past.often else None
-    return {"trainings": trainings, "whole": past.whole, "prompts": list(past.prompts), "often": often}
+    return {
+        "trainings": trainings,
+        "whole": past.whole,
+        "prompts": list(past.prompts),
+        "often": often,
+        "subjects": list(past.subjects),
+    }
 
 
 def release_view(name: str, release: Release | None, missing: str = "") -> dict[str, object]:

@@ -45,7 +45,8 @@ const room = new Room(calls, $("room"), () => model() && body(typed()), (found) 
   unsent = found.unsent;
   if (!running()) render();
 });
-const learnt = new Past(calls, { words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") }, (prompt) => tried(() => say({ parent: "", text: prompt })));
+const about = { subjects: $("empty-subjects"), words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") };
+const learnt = new Past(calls, about, (prompt) => tried(() => say({ parent: "", text: prompt })));
 let models = [];
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown

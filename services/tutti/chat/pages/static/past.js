@@ -1,12 +1,14 @@
-// What a model learnt, as the record has it, and prompts of its training as buttons.
+// What one can ask a model, and what it learnt, as the record has it, and prompts of its training as buttons.
 
 import { CallFailed } from "./calls.js";
 import { element, plain } from "./markdown.js";
 
+const LIST = new Intl.ListFormat("en-GB");
+
 export class Past {
   #name; // of the model that is shown
 
-  // `parts` are the elements of the words, of the trainings, and of the prompts.
+  // `parts` are the elements of the subjects, of the words, of the trainings, and of the prompts.
   constructor(calls, parts, choose) {
     Object.assign(this, parts);
     this.calls = calls;
@@ -16,12 +18,13 @@ export class Past {
   async show(name) {
     if (name === this.#name) return;
     this.#name = name;
-    this.words.textContent = this.trainings.textContent = "";
+    this.subjects.textContent = this.words.textContent = this.trainings.textContent = "";
     this.prompts.replaceChildren();
     if (!name) return;
     try {
       const found = await this.calls.get(`past/${encodeURIComponent(name)}`);
       if (name !== this.#name) return;
+      plain(this.subjects, about(found));
       plain(this.words, told(found));
       this.trainings.textContent = steps(found);
       this.prompts.replaceChildren(...found.prompts.map((each) => this.#button(each)));
@@ -36,6 +39,11 @@ export class Past {
     button.onclick = () => this.choose(prompt);
     return button;
   }
+}
+
+// Empty where the record has no subjects.
+function about({ subjects }) {
+  return subjects.length ? `You can ask it about ${LIST.format(subjects)}.` : "";
 }
 
 // What it can and cannot, as far as the record says it.
