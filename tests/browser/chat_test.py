@@ -122,6 +122,7 @@ class Reader:
         log_in(self.page, f"{world.served.url}/login/{world.served.link(world.people['ada'])}?next=/chat")
         self.page.wait_for_url(f"{world.served.url}/chat")
         expect(self.page.locator("#empty-model")).to_have_text("toy")
+        expect(self.page.locator("#text")).to_be_focused()  # the last thing that the page does
 
     def limit(self, tokens: str) -> None:
         """Limit the tokens of answers."""
@@ -508,8 +509,10 @@ def test_the_oldest_turns_leave_visibly(reading: Callable[..., Reader]) -> None:
     ada = reading()
     ada.say("a " * 60, ended=1)
     ada.page.locator("#text").fill("b " * 120)
+    expect(ada.page.locator("#room")).to_contain_text("room for the answer: 8 tokens")
     expect(ada.page.locator("#room")).to_contain_text("the 2 oldest messages are not sent")
     expect(ada.page.locator(".gone")).to_contain_text("The 2 messages above do not fit any more")
+    expect(ada.page.locator(".gone")).to_contain_text("8 tokens")
     ada.page.locator("#text").fill("c " * 300)
     expect(ada.page.locator("#room")).to_contain_text("Too long")
     ada.page.keyboard.press("Enter")

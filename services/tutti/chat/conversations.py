@@ -62,7 +62,7 @@ class Message:
     """`parent` is the message before, empty for the first; messages with one parent are branches.
 
     Of an answer, `finished` says why it ended, `reason` what made it fail, `answer` names its record, and `unsent` is
-    the number of the oldest messages before it that its model did not see, because they did not fit. An answer that
+    the number of the oldest messages of its branch that its model did not see, because they did not fit. An answer that
     continues another one begins with `given` tokens of which a person chose the last, and the other one had the rest.
     """
 
@@ -263,6 +263,14 @@ def sendable(path: Sequence[Message]) -> list[Message]:
     refused = {each.id for each in path if each.finished == FILTERED}
     refused |= {each.parent for each in path if each.id in refused}
     return [each for each in path if each is path[-1] or (each.text and each.id not in refused)]
+
+
+def unseen(path: Sequence[Message], unsent: int) -> int:
+    """The number of messages of a path before the first one that is sent, if `unsent` of the sendable ones do not fit.
+
+    Messages that a model is not given anyway count too, so it is the number of those that a reader sees there.
+    """
+    return path.index(sendable(path)[unsent]) if unsent else 0
 
 
 def titled(text: str) -> str:

@@ -29,6 +29,7 @@ from tutti.chat.conversations import (
     path_to,
     sendable,
     titled,
+    unseen,
 )
 from tutti.chat.records import CANCELLED
 from tutti.chat.saying import FILTERED
@@ -168,6 +169,9 @@ def test_a_model_is_given_no_turn_that_was_refused_and_always_the_last_message(a
     if path:
         again = sendable(path[:-1])  # the last message is answered once more
         assert again[-1] == path[-2]
+    path += turn("last", path[-1].id if path else "")[:1]
+    for unsent, first in enumerate(sendable(path)):
+        assert unseen(path, unsent) == (path.index(first) if unsent else 0), "those that a reader sees before it"
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["say", "branch", "finish", "look"]), st.integers(0, 1)), max_size=14)

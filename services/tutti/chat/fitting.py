@@ -14,11 +14,15 @@ SHARE = 4
 
 @dataclass(frozen=True)
 class Fitting:
-    """`messages` are sent, `unsent` is the number of older turns that are not, `tokens` the length of the prompt."""
+    """`messages` are sent, `unsent` is the number of older turns that are not, `tokens` the length of the prompt.
+
+    `answer` is the number of tokens that were kept free for the answer.
+    """
 
     messages: tuple[Message, ...]
     unsent: int
     tokens: int
+    answer: int
 
 
 def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system: str = "", answer: int = 0) -> Fitting:
@@ -28,7 +32,8 @@ def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system
     the user. Raises InvalidField where the last message alone leaves no room.
     """
     quarter = max(1, length // SHARE)
-    room = length - (min(answer, quarter) if answer else quarter)
+    free = min(answer, quarter) if answer else quarter
+    room = length - free
     head = (Message(Role.SYSTEM, system),) if system else ()
     begins = [at for at, each in enumerate(turns) if each.role is Role.USER]
 
@@ -42,7 +47,7 @@ def fitting(renderer: Renderer, length: int, turns: Sequence[Message], *, system
     sent = tokens(begins[chosen])
     if sent >= length:
         raise InvalidField("text", seen=f"{sent} tokens", expected=f"fewer than {length}, the context of the model")
-    return Fitting((*head, *turns[begins[chosen] :]), begins[chosen], sent)
+    return Fitting((*head, *turns[begins[chosen] :]), begins[chosen], sent, min(free, length - sent))
 
 
 def typed(renderer: Renderer, fits: Fitting) -> int:

@@ -42,4 +42,5 @@ def test_the_most_turns_that_leave_room_are_sent(turns: list[Message], length: i
         return
     found = fitting(RENDERER, length, turns, system=system, answer=answer)
     assert (list(found.messages), found.unsent, found.tokens) == (sent, expected, size(sent))
+    assert found.answer == min(length - room, length - size(sent))
     assert typed(RENDERER, found) == len(talks.TOKENIZER.encode(turns[-1].content))

@@ -28,6 +28,7 @@ from tutti.chat.conversations import (
     check_revision,
     path_to,
     sendable,
+    unseen,
 )
 from tutti.chat.filter.release import Release
 from tutti.chat.fitting import Fitting, fitting, typed
@@ -84,13 +85,14 @@ class Branch:
 @dataclass(frozen=True)
 class Count:
     """The `tokens` of all that a turn sends, of which the person `typed` some, and the `length` of the model's context;
-    `unsent` of the oldest messages do not fit.
+    `unsent` of the oldest messages do not fit, because `answer` tokens are kept free for the answer.
     """
 
     tokens: int
     typed: int
     length: int
     unsent: int
+    answer: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ class Turns:
         model = self._model(turn)
         path = self._units.run(lambda unit: self._path(unit, who, turn))
         fits = self._fitting(model, path, turn)
-        return Count(fits.tokens, typed(model.served.renderer, fits), model.served.length, fits.unsent)
+        unsent = unseen(path, fits.unsent)
+        return Count(fits.tokens, typed(model.served.renderer, fits), model.served.length, unsent, fits.answer)
 
     def say(self, who: Principal, turn: Turn) -> Shown:
         """Store a turn and begin its answer. Raises InvalidField, NotFound, Refused, TooMany, Unavailable."""
@@ -146,7 +149,7 @@ class Turns:
         request = read({**body, **options, "model": model.name})
         group = self._beginnings.grouped(who, model, request)
         said = path[-1]
-        answer = self._answer(group, said.id, fits.unsent)
+        answer = self._answer(group, said.id, unseen(path, fits.unsent))
 
         def write(unit: Unit) -> None:
             if turn.revision == 0:

@@ -24,6 +24,7 @@ const $ = (id) => document.getElementById(id);
 const MODELS_MILLISECONDS = 3000;
 const NEAR_PIXELS = 100; // from the end, where the page follows an answer
 const COPIED_MILLISECONDS = 2000;
+const ALL = { unsent: 0, answer: 0 };
 const { conversation: first, formToken, platform, owner } = $("chat").dataset;
 const calls = new Calls(formToken, platform);
 const drafts = new Drafts(`${platform}/${owner}`);
@@ -41,8 +42,9 @@ const following = new Following(calls, {
   loggedOut: () => notice("You are logged out: open a link of `tutti open --chat`."),
 });
 const room = new Room(calls, $("room"), () => model() && body(typed()), (found) => {
-  if (found.unsent === unsent) return;
-  unsent = found.unsent;
+  const { unsent, answer } = found.unsent ? found : ALL;
+  if (unsent === fits.unsent && answer === fits.answer) return;
+  fits = { unsent, answer };
   if (!running()) render();
 });
 const about = { subjects: $("empty-subjects"), words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") };
@@ -53,7 +55,7 @@ let chosen = new Map(); // of each parent, the message behind it that is shown
 let editing = null; // the message that the composer edits
 let sending = false;
 const reported = new Map(); // of messages whose refusal was reported, the words that say so
-let unsent = 0;
+let fits = ALL; // the messages that do not fit, and the room for the answer
 let unsure = ""; // the text of a turn that was sent without an answer of the server
 
 function fresh() {
@@ -87,7 +89,7 @@ function renderTurns() {
   $("acts").hidden = now.revision === 0;
   const acts = { copy, again, why, edit, choose, report, reported };
   const focus = heldFocus($("turns"));
-  $("turns").replaceChildren(...turns(now, shown(), unsent, acts));
+  $("turns").replaceChildren(...turns(now, shown(), fits, acts));
   focus();
   $("empty").hidden = $("prompts").hidden = now.messages.length > 0;
   $("editing").hidden = !editing;
@@ -247,7 +249,7 @@ function turnTo(conversation) {
   following.stop();
   chosen = new Map();
   editing = null;
-  unsent = 0;
+  fits = ALL;
   toggle($("menu"), $("shelf"), false);
   explaining.close();
   now = conversation;

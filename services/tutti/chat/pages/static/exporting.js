@@ -3,14 +3,14 @@
 import { CallFailed } from "./calls.js";
 import { askChoice } from "./dialogs.js";
 import { element } from "./markdown.js";
-import { written } from "./written.js";
+import { counted, written } from "./written.js";
 
 const SAVED_MILLISECONDS = 60_000; // the browser may read a file after the click
 
 // `shown` are the messages of one branch. Where there are others, the person chooses.
 export async function save(calls, conversation, shown) {
   const all = conversation.messages;
-  const choices = { shown: `What is shown: ${count(shown)}`, all: `Everything: ${count(all)}, with all versions` };
+  const choices = { shown: `What is shown: ${shown.length} of ${counted(all)}`, all: `Everything: ${counted(all)}, with all versions` };
   const choice = shown.length < all.length ? await askChoice("Export the conversation", choices, "Export") : "all";
   if (!choice) return;
   const text = written(conversation, choice === "all" ? all : shown, await moves(calls, conversation));
@@ -27,8 +27,4 @@ async function moves(calls, { id }) {
     if (!(failure instanceof CallFailed)) throw failure;
     return null;
   }
-}
-
-function count({ length }) {
-  return length === 1 ? "1 message" : `${length} messages`;
 }

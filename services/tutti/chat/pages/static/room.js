@@ -26,8 +26,7 @@ export class Room {
       const found = await this.calls.post("count", turn);
       const { conversation, revision } = this.turn() ?? {};
       if (conversation !== turn.conversation || revision !== turn.revision) return;
-      const unsent = found.unsent ? `; the ${found.unsent} oldest messages are not sent` : "";
-      this.#show(`${typed(found)}${found.length - found.tokens} tokens left${unsent}`, { isFull: false });
+      this.#show(`${typed(found)}${found.length - found.tokens} tokens left${unsent(found)}`, { isFull: false });
       this.told(found);
     } catch (failure) {
       if (!(failure instanceof CallFailed)) throw failure;
@@ -44,4 +43,9 @@ export class Room {
 
 function typed({ typed: count }) {
   return count ? `${count} typed, ` : "";
+}
+
+function unsent({ unsent: count, answer }) {
+  if (!count) return "";
+  return `; room for the answer: ${answer} tokens; the ${count === 1 ? "oldest message is" : `${count} oldest messages are`} not sent`;
 }

@@ -6,18 +6,17 @@ import { element, markdown, plain } from "./markdown.js";
 import { WORDS } from "./reporting.js";
 import { hidden, refused, siblings } from "./tree.js";
 
-// `acts` has a function for each button: copy, again, why, edit, choose, report; and `reported`, a map of words by message.
-export function turns(conversation, shown, unsent, acts) {
+// `room` has the number of the first messages that do not fit (`unsent`), and the tokens that are kept free for the answer
+// (`answer`). `acts` has a function for each button: copy, again, why, edit, choose, report; and `reported`, a map of words by
+// message.
+export function turns(conversation, shown, room, acts) {
   const made = [];
   const leftOut = refused(shown);
-  let counted = 0; // messages without a text, and turns that were refused, are never sent
-  for (const message of shown) {
-    const isLeftOut = leftOut.has(message.id);
-    const isUnsent = isLeftOut || counted < unsent;
-    if (message.text && !isLeftOut) counted += 1;
+  for (const [at, message] of shown.entries()) {
+    const isUnsent = leftOut.has(message.id) || at < room.unsent;
     const beside = siblings(conversation.messages, message);
     made.push(message.role === "user" ? person(message, beside, isUnsent, acts) : answer(message, beside, acts));
-    if (isUnsent && !isLeftOut && counted === unsent) made.push(gone(unsent));
+    if (at + 1 === room.unsent) made.push(gone(room));
   }
   const later = hidden(conversation.messages, shown);
   if (later) made.push(elsewhere(later, acts));
@@ -47,9 +46,10 @@ export function growing(article) {
   return new Growing(article.querySelector(".words"));
 }
 
-function gone(count) {
-  const words = count === 1 ? "The message above does" : `The ${count} messages above do`;
-  return element("p", { class: "gone soft" }, `${words} not fit any more: the model will not see ${count === 1 ? "it" : "them"}.`);
+function gone({ unsent, answer }) {
+  const [words, them] = unsent === 1 ? ["The message above does", "it"] : [`The ${unsent} messages above do`, "them"];
+  const why = `beside the room for the answer, ${answer} tokens: the model will not see ${them}.`;
+  return element("p", { class: "gone soft" }, `${words} not fit any more ${why}`);
 }
 
 function elsewhere({ count, version }, acts) {

@@ -8,11 +8,16 @@ import { siblings } from "./tree.js";
 export function written({ title, messages: all }, messages, moves) {
   const numbers = new Map(messages.map(({ id }, at) => [id, at + 1]));
   const about = [];
-  const others = all.length - messages.length;
-  if (others) about.push(`_One branch: ${others === 1 ? "1 message of another version is" : `${others} messages of other versions are`} not here._`);
+  const isWhole = messages.length === all.length;
+  const which = isWhole ? `${counted(all)}: all of the conversation.` : `${messages.length} of ${counted(all)}: the branch that was shown.`;
+  about.push(`_${which} A message is what a person wrote or a model answered, and each version of it is one._`);
   if (!moves) about.push("_It could not be read which answers moved to another copy of the model._");
   const made = messages.map((message, at) => one(message, at, { all, messages, numbers, moves }));
   return [`# ${title}`, ...about, ...made].map((each) => `${each}\n`).join("\n");
+}
+
+export function counted({ length }) {
+  return length === 1 ? "1 message" : `${length} messages`;
 }
 
 function one(message, at, { all, messages, numbers, moves }) {
