@@ -3,7 +3,7 @@
 
 const MILLISECONDS = 1000;
 const PREFIX = "tutti/";
-const DRAFTS = "tutti/chat/drafts/"; // in localStorage: what a person typed for conversations, and did not send
+const DRAFTS = "tutti/chat/drafts/"; // in localStorage: what a person typed for conversations and did not send, and which branches are shown
 const KNOWN = [{ name: "tutti/annotation" }]; // for browsers that do not list their databases
 const UNSENT = new Set(["drafts", "outbox"]); // stores of work that is nowhere else
 

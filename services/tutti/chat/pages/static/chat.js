@@ -15,7 +15,7 @@ import { reportRefusal } from "./reporting.js";
 import { Room } from "./room.js";
 import { differences, reset, setInputs, settings } from "./settings.js";
 import { shelf } from "./shelf.js";
-import { path } from "./tree.js";
+import { leadingTo, path } from "./tree.js";
 import { focusIn, heldFocus, turns } from "./turnsview.js";
 import { Past } from "./past.js";
 import { standing } from "./why.js";
@@ -247,7 +247,7 @@ function focusChosen() {
 
 function turnTo(conversation) {
   following.stop();
-  chosen = new Map();
+  chosen = leadingTo(conversation.messages, drafts.shownOf(conversation));
   editing = null;
   fits = ALL;
   toggle($("menu"), $("shelf"), false);
@@ -387,6 +387,7 @@ function unedit() {
 
 function choose(message, label) {
   chosen.set(message.parent, message.id);
+  drafts.keepShown(now, shown().at(-1));
   render();
   focusIn($("turns"), message.id, label);
   document.activeElement.scrollIntoView({ block: "nearest" });

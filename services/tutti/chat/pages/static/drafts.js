@@ -1,10 +1,11 @@
-// Unsent texts of one person, by conversation and by message that is edited, and unsent settings by conversation. They are
-// kept in this browser, over reloads and for all of its tabs, until they are sent, their conversation is deleted, or the
-// person logs out (web/static/kept.js).
+// Unsent texts of one person, by conversation and by message that is edited, unsent settings, and the branch that is shown, by
+// conversation. They are kept in this browser, over reloads and for all of its tabs, until they are sent, their conversation
+// is deleted, or the person logs out (web/static/kept.js).
 
 const PREFIX = "tutti/chat/drafts/"; // in localStorage
 const NEW = "new"; // in place of the id of a conversation that the server does not know
 const SETTINGS = "settings"; // in place of the id of a message
+const SHOWN = "shown"; // the same
 
 export class Drafts {
   #beginning;
@@ -46,6 +47,16 @@ export class Drafts {
   // Without `settings`, those that were kept are removed. Returns what `keep` returns.
   keepSettings(conversation, settings = null) {
     return this.keep(conversation, SETTINGS, settings ? JSON.stringify(settings) : "");
+  }
+
+  // The last message of the branch that was chosen; empty where none was, or where a message came later.
+  shownOf(conversation) {
+    const [count, id] = this.of(conversation, SHOWN).split(" ");
+    return Number(count) === conversation.messages.length ? id : "";
+  }
+
+  keepShown(conversation, message) {
+    this.keep(conversation, SHOWN, `${conversation.messages.length} ${message.id}`);
   }
 
   // All drafts of a conversation.

@@ -18,6 +18,14 @@ export function path(messages, chosen, parent = "") {
   }
 }
 
+// What must be chosen so that the path ends with a message, as `path` takes it; nothing for a message that is not there.
+export function leadingTo(messages, last) {
+  const known = new Map(messages.map((each) => [each.id, each]));
+  const chosen = new Map();
+  for (let at = known.get(last); at; at = known.get(at.parent)) chosen.set(at.parent, at.id);
+  return chosen;
+}
+
 // The messages with the same parent, in their order; for answers, those to the same message.
 export function siblings(messages, message) {
   return messages.filter((each) => each.parent === message.parent);
