@@ -13,7 +13,7 @@ import { Following } from "./following.js";
 import { element, plain } from "./markdown.js";
 import { reportRefusal } from "./reporting.js";
 import { Room } from "./room.js";
-import { differences, reset, setInputs, settings } from "./settings.js";
+import { areEqual, differences, reset, setInputs, settings, temperature } from "./settings.js";
 import { shelf } from "./shelf.js";
 import { leadingTo, path } from "./tree.js";
 import { focusIn, heldFocus, turns } from "./turnsview.js";
@@ -362,11 +362,15 @@ function report(message) {
   });
 }
 
-async function again(message) {
-  if (!(await tried(() => say({ parent: message.parent }), gone))) return;
-  if (Number($("temperature").value || $("temperature").placeholder) === 0) {
-    notice("At temperature 0, the same message has the same answer: raise the temperature in Settings for another one.");
+// With `sure`, also where the answer will be the same.
+async function again(message, { sure = false } = {}) {
+  const isSame = temperature() === 0 && message.state === "whole" && !message.given && areEqual(inputs(), now.settings);
+  if (isSame && !sure) {
+    const button = element("button", { type: "button" }, "Ask all the same");
+    button.onclick = () => again(message, { sure: true });
+    return notice("At temperature 0, the same message has the same answer: raise the temperature in Settings for another one. ", button);
   }
+  if (!(await tried(() => say({ parent: message.parent }), gone))) return;
   focusIn($("turns"), now.messages.at(-1).id);
 }
 

@@ -32,6 +32,15 @@ export function differences(chosen) {
   return found;
 }
 
+// The temperature of the next answer, whether chosen or not.
+export function temperature() {
+  return Number($("temperature").value || $("temperature").placeholder);
+}
+
+export function areEqual(one, other) {
+  return ["model", "system", ...Object.keys(NUMBERS)].every((key) => one[key] === other[key]);
+}
+
 export function reset() {
   setInputs({ model: $("model").options[0]?.value });
 }
