@@ -6,19 +6,22 @@
 import { CallFailed, Calls } from "./calls.js";
 import { ask, askWord } from "./dialogs.js";
 import { Drafts } from "./drafts.js";
-import { Explaining } from "./explaining.js";
+import { told } from "./endings.js";
+import { go } from "./entries.js";
+import { Explaining, WHY } from "./explaining.js";
 import { save } from "./exporting.js";
 import { said, sentence } from "./failures.js";
 import { Following } from "./following.js";
+import { closeHelp, listen, toggle } from "./keyboard.js";
 import { element, plain } from "./markdown.js";
+import { Models } from "./models.js";
+import { Past } from "./past.js";
 import { reportRefusal } from "./reporting.js";
 import { Room } from "./room.js";
 import { areEqual, differences, reset, setInputs, settings, temperature } from "./settings.js";
-import { shelf } from "./shelf.js";
+import { Shelf, SHELF } from "./shelf.js";
 import { leadingTo, path } from "./tree.js";
 import { focusIn, heldFocus, turns } from "./turnsview.js";
-import { Past } from "./past.js";
-import { standing } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
 const MODELS_MILLISECONDS = 3000;
@@ -34,8 +37,8 @@ const following = new Following(calls, {
   latest,
   grow: atEnd,
   begun: () => ($("status").textContent = "The model answers."),
-  ended(conversation) {
-    $("status").textContent = "The answer has ended.";
+  ended(conversation, answer) {
+    $("status").textContent = told(conversation.messages.find((each) => each.answer === answer));
     take(conversation);
     room.count();
   },
@@ -48,8 +51,8 @@ const room = new Room(calls, $("room"), () => model() && body(typed()), (found) 
   if (!running()) render();
 });
 const about = { subjects: $("empty-subjects"), words: $("empty-past"), trainings: $("empty-trainings"), prompts: $("prompts") };
-const learnt = new Past(calls, about, (prompt) => tried(() => say({ parent: "", text: prompt })));
-let models = [];
+const models = new Models(calls, new Past(calls, about, (prompt) => tried(() => say({ parent: "", text: prompt }))));
+const shelf = new Shelf(calls, () => now.id, (id) => open(id));
 let now = fresh(); // the conversation that is shown; at revision 0 the server does not know it
 let chosen = new Map(); // of each parent, the message behind it that is shown
 let editing = null; // the message that the composer edits
@@ -64,7 +67,7 @@ function fresh() {
 
 const shown = () => path(now.messages, chosen);
 const running = () => now.messages.find((each) => each.state === "running");
-const model = () => models.find((each) => each.name === $("model").value);
+const model = () => models.chosen;
 const inputs = () => settings(model()?.system);
 const body = (turn) => ({ conversation: now.id, revision: now.revision, ...turn, settings: inputs() });
 
@@ -104,35 +107,13 @@ function renderTurns() {
 }
 
 function renderModel() {
-  const found = model();
-  $("banner").hidden = Boolean(found?.release && found.release.standing === "active");
-  let words = "No model serves: `tutti serve CHECKPOINT` lets one answer.";
-  if (found) words = "This model is an experiment: it is not released.";
-  if (found?.release?.missing) words = `Whether the release of this model is active is not known: ${found.release.missing}.`;
-  else if (found?.release) words = `The release of this model is ${found.release.standing}.`;
-  $("banner").textContent = words;
-  $("empty-model").textContent = found?.name ?? "No model";
-  $("empty-standing").replaceChildren(...(found ? standing(found.release).map((each) => element("span", {}, each.textContent, " ")) : []));
-  $("empty-length").textContent = found ? `${found.length} tokens fit: those of a conversation and its answer together.` : "";
-  learnt.show(found?.name);
-  for (const key of ["temperature", "top_p"]) $(key).placeholder = found?.sampling[key] ?? 1;
-  $("sampling").textContent = found ? drawnBy(found.sampling) : "";
-  $("sampling-source").textContent = found?.sampling.source ?? "";
-  $("sampling-origin").hidden = !found?.sampling.source;
-  $("system").disabled = !found?.system;
-  $("system-label").textContent = found && !found.system ? "System prompt (this model learnt none)" : "System prompt";
-  $("send").disabled = !found || Boolean(running());
+  models.render();
+  $("send").disabled = !model() || Boolean(running());
   renderSettings();
 }
 
-function drawnBy({ source, top_k }) {
-  const among = top_k ? ` Tokens are drawn from the ${top_k} likeliest.` : "";
-  if (source.startsWith("samples/")) return `Fields that are empty have the values with which the released answers were drawn.${among}`;
-  return source ? `Fields that are empty have the values that the model came with.${among}` : "";
-}
-
 function renderSettings() {
-  const found = models.length ? differences(inputs()) : [];
+  const found = models.areKnown ? differences(inputs()) : [];
   $("differing").hidden = !found.length;
   $("differences").replaceChildren(plain(document.createDocumentFragment(), found.join(", ")));
   room.count();
@@ -155,7 +136,7 @@ async function tried(work, missing = null) {
     return await work();
   } catch (failure) {
     if (!(failure instanceof CallFailed)) throw failure;
-    if (failure.status === 404 && missing) missing();
+    if (failure.status === 404 && missing) await missing();
     else notice(sentence(failure, model()?.length));
     return null;
   }
@@ -175,7 +156,7 @@ function gone(conversation = now) {
     tried(begin);
   };
   notice("This conversation is not here: it was deleted, or it is somebody else's. ", link, ", or choose another one in the list.");
-  list().catch(() => {});
+  shelf.list().catch(() => {});
 }
 
 function keepDraft() {
@@ -197,13 +178,6 @@ function showDraft() {
   $("text").value = drafts.of(now, editing?.id) || (editing?.text ?? "");
 }
 
-async function list() {
-  const words = $("search").value.trim();
-  const { conversations } = await calls.get(`conversations?search=${encodeURIComponent(words)}`);
-  $("none").hidden = conversations.length > 0 || !words;
-  $("conversations").replaceChildren(...shelf(conversations, now.id, (id) => open(id)));
-}
-
 async function load(id) {
   return calls.get(`conversations/${encodeURIComponent(id)}`);
 }
@@ -222,27 +196,20 @@ async function latest() {
 
 // Opens a conversation, or says that there is none.
 async function open(id, { push = true } = {}) {
-  const address = () => push && history.pushState(null, "", `/chat/${id}`);
+  const address = async () => push && go(`/chat/${id}`, SHELF);
   const shows = async () => {
     const found = await load(id);
-    address();
+    await address();
     setInputs(drafts.settingsOf(found) ?? found.settings);
-    const isChosen = $("conversations").contains(document.activeElement);
+    const isChosen = shelf.hasFocus;
     turnTo(found);
-    await list();
-    if (isChosen) focusChosen();
+    await shelf.list();
+    if (isChosen) shelf.focusChosen();
   };
-  await tried(shows, () => {
-    address();
+  await tried(shows, async () => {
+    await address();
     gone({ id, revision: 1 });
   });
-}
-
-// On the conversation in the list, or where the list is closed, on its messages.
-function focusChosen() {
-  const link = $("conversations").querySelector("[aria-current]");
-  link?.focus();
-  if (document.activeElement !== link) $("turns").focus({ preventScroll: true });
 }
 
 function turnTo(conversation) {
@@ -250,7 +217,9 @@ function turnTo(conversation) {
   chosen = leadingTo(conversation.messages, drafts.shownOf(conversation));
   editing = null;
   fits = ALL;
-  toggle($("menu"), $("shelf"), false);
+  $("status").textContent = "";
+  closeHelp();
+  shelf.close();
   explaining.close();
   now = conversation;
   showDraft();
@@ -259,23 +228,24 @@ function turnTo(conversation) {
   scrollTo(0, now.messages.length ? document.documentElement.scrollHeight : 0);
 }
 
-// Shows what the entry of the browser's history names: a conversation, and the drawer of an answer if it was open.
+// Shows what the entry of the browser's history names: a conversation, and what covered it.
 async function arrive() {
   const id = location.pathname.split("/")[2] ?? "";
+  shelf.arrive();
   if (id !== (now.revision ? now.id : "")) await (id ? open(id, { push: false }) : begin({ push: false }));
-  const answer = shown().find((each) => each.id === history.state?.why);
+  const answer = shown().find((each) => each.id === history.state?.[WHY]);
   if (answer) await why(answer);
   else explaining.close({ back: true });
 }
 
 async function begin({ push = true } = {}) {
-  if (push) history.pushState(null, "", "/chat");
+  if (push) await go("/chat", SHELF);
   const next = fresh();
   const kept = drafts.settingsOf(next);
   if (kept) setInputs(kept);
   turnTo(next);
   $("text").focus({ preventScroll: true });
-  await list();
+  await shelf.list();
 }
 
 // Sends a turn; what is typed stays where it was not stored. Returns true if it was stored.
@@ -300,7 +270,7 @@ async function say(turn) {
     keepDraft();
     scrollTo(0, document.documentElement.scrollHeight);
     room.count();
-    await list();
+    await shelf.list();
     return true;
   } catch (failure) {
     if (failure.status === 0) unsure = turn.text ?? "";
@@ -337,7 +307,7 @@ async function changed(turn, failure) {
 async function refresh() {
   const conversation = now.revision ? await latest() : null;
   if (conversation?.id === now.id && conversation.revision > now.revision) take(conversation);
-  await list().catch(() => {});
+  await shelf.list().catch(() => {});
 }
 
 // What a person types, as a turn.
@@ -410,7 +380,7 @@ async function branch({ answer, parent }, at, token) {
     take(conversation);
     focusIn($("turns"), conversation.messages.at(-1).id);
     document.activeElement.scrollIntoView({ block: "nearest" });
-    await list();
+    await shelf.list();
   } catch (failure) {
     if (failure.status === 409) take(await load(now.id)); // another tab was first
     throw failure;
@@ -424,29 +394,13 @@ function submit() {
   else if (!$("send").disabled) tried(() => say(turn), gone);
 }
 
-function toggle(button, part, isOpen) {
-  button.setAttribute("aria-expanded", `${isOpen}`);
-  if (part.id === "shelf") part.classList.toggle("open", isOpen);
-  else part.hidden = !isOpen;
-}
-
-// On a small screen the list covers the page while it is open.
-function isShelfOpen() {
-  return $("shelf").classList.contains("open");
-}
-
-function closeShelf() {
-  toggle($("menu"), $("shelf"), false);
-  $("menu").focus();
-}
-
 async function rename() {
   const title = await askWord("Title of the conversation", now.title, "Rename");
   if (title === null) return;
   await tried(async () => {
     now.title = (await calls.post("rename", { conversation: now.id, title })).title;
     render();
-    await list();
+    await shelf.list();
   }, gone);
 }
 
@@ -469,18 +423,6 @@ $("text").addEventListener("input", () => {
   keepDraft();
   room.count();
 });
-$("text").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-    event.preventDefault();
-    submit();
-  } else if (event.key === "ArrowUp" && !event.target.value) {
-    const last = shown().findLast((each) => each.role === "user");
-    if (last && !running()) {
-      event.preventDefault();
-      edit(last);
-    }
-  }
-});
 $("settings").addEventListener("input", () => {
   keepSettings();
   renderSettings();
@@ -492,22 +434,16 @@ $("reset").onclick = () => {
   renderModel();
   $("text").focus({ preventScroll: true });
 };
-$("keys-open").onclick = () => toggle($("keys-open"), $("keys"), $("keys").hidden);
 $("settings-open").onclick = () => {
   toggle($("settings-open"), $("settings"), $("settings").hidden);
   $("settings").scrollIntoView({ block: "nearest" });
 };
-$("menu").onclick = () => {
-  toggle($("menu"), $("shelf"), true);
-  $("new").focus();
-};
-$("shelf-close").onclick = closeShelf;
 $("model").onchange = () => {
   keepSettings();
   renderModel();
 };
 $("new").onclick = () => tried(begin);
-$("search").addEventListener("input", () => tried(list));
+$("search").addEventListener("input", () => tried(() => shelf.list()));
 $("rename").onclick = rename;
 $("export").onclick = () => save(calls, now, shown());
 $("delete").onclick = remove;
@@ -531,10 +467,11 @@ function meant() {
   return answers.find(({ id, parent }) => focused && [id, parent].includes(focused)) ?? explaining.message ?? answers.at(-1);
 }
 
-function escape({ target, isComposing }) {
-  if (isComposing) return;
+// Puts off one thing: what covers the page or explains it, else the answer that is made, else what is typed.
+function escape({ target }) {
   if (explaining.message) explaining.close({ back: true });
-  else if (isShelfOpen()) closeShelf();
+  else if (shelf.isOpen) shelf.close({ back: true });
+  else if (closeHelp()) return;
   else if (running()) halt();
   else if (editing && target === $("text")) unedit();
   else if (target.closest("input, textarea") && !(target.type === "search" && target.value)) {
@@ -543,36 +480,24 @@ function escape({ target, isComposing }) {
   }
 }
 
-addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || $("dialog").open) return;
-  if (event.key === "Escape") return escape(event);
-  if (event.target.closest("input, textarea, select")) return;
-  const key = event.key.toLowerCase();
-  if (key === "n") {
-    event.preventDefault();
-    tried(begin);
-  } else if (key === "m") {
-    event.preventDefault();
-    $("text").focus({ preventScroll: true });
-  } else if (key === "y" || key === "t") {
-    const answer = meant();
-    if (answer) why(answer).then((view) => key === "t" && view?.show());
-  }
-});
-addEventListener("focusin", ({ target }) => {
-  if (isShelfOpen() && !$("shelf").contains(target)) toggle($("menu"), $("shelf"), false);
-});
+function editLast() {
+  const last = shown().findLast((each) => each.role === "user");
+  if (!last || running()) return false;
+  edit(last);
+  return true;
+}
+
+async function explain({ tokens = false } = {}) {
+  const view = meant() && (await why(meant()));
+  if (tokens) view?.show();
+}
+
+listen({ submit, editLast, begin: () => tried(begin), why: () => explain(), tokens: () => explain({ tokens: true }), escape });
 addEventListener("popstate", () => tried(arrive));
 addEventListener("visibilitychange", () => document.hidden || refresh());
 
-// The models that serve now; the chosen one stays chosen.
 async function loadModels() {
-  const before = $("model").value || (drafts.settingsOf(now) ?? now.settings).model;
-  models = (await calls.get("models")).models;
-  $("model").replaceChildren(
-    ...models.map(({ name, release }) => element("option", { value: name }, release ? name : `${name} (experiment)`)),
-  );
-  if (models.some((each) => each.name === before)) $("model").value = before;
+  await models.load((drafts.settingsOf(now) ?? now.settings).model);
   renderModel();
 }
 
@@ -584,7 +509,7 @@ showDraft();
 setInputs(drafts.settingsOf(now) ?? {});
 renderModel();
 if (first) await open(first, { push: false });
-else if (areLoaded) await tried(list);
+else if (areLoaded) await tried(() => shelf.list());
 render();
 $("text").focus({ preventScroll: true });
-if (history.state?.why) await arrive();
+if (history.state?.[WHY]) await arrive();

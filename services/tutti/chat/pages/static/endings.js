@@ -9,6 +9,11 @@ export function ended({ state, finished, reason }) {
   return ENDS[finished] ?? "";
 }
 
+// An answer that has ended, in a sentence for those who hear the page.
+export function told({ state }) {
+  return { stopped: "The answer was stopped.", failed: "The answer ended with an error." }[state] ?? "The answer has ended.";
+}
+
 // Empty for an answer that did not move.
 export function moved(count) {
   if (!count) return "";

@@ -1,17 +1,17 @@
 // The drawer "Why this answer": which answer it is about, and where the focus goes when it closes.
 //
-// While it is open, the newest entry of the browser's history names its message, so the Back button closes it.
+// The Back button closes it too: its entry of the browser's history names its message.
 
+import { enter, leave } from "./entries.js";
 import { plain } from "./markdown.js";
 import { focusIn } from "./turnsview.js";
 import { drawer } from "./why.js";
 
 const $ = (id) => document.getElementById(id);
-const LEFT_MILLISECONDS = 1000;
+export const WHY = "why"; // the part in the browser's history
 
 export class Explaining {
   #open = null; // { message, view, opener }
-  #left = null; // resolves once the entry of a drawer that was closed has left the history
 
   // `turns` is the element of the messages; `branch(message, at, token)` continues an answer with another token.
   constructor(calls, turns, branch) {
@@ -29,10 +29,9 @@ export class Explaining {
   // if the drawer was closed meanwhile. Throws CallFailed.
   async show(message) {
     if (this.message?.id !== message.id) await this.#load(message);
-    await this.#left;
-    if (this.message?.id !== message.id) return null; // it was closed meanwhile
-    const { why } = history.state ?? {};
-    if (why !== message.id) history[why ? "replaceState" : "pushState"]({ why: message.id }, "");
+    const isOpen = () => this.message?.id === message.id;
+    await enter(WHY, message.id, isOpen);
+    if (!isOpen()) return null; // it was closed meanwhile
     $("why").hidden = false;
     $("why").focus();
     this.mark();
@@ -45,7 +44,7 @@ export class Explaining {
     this.#open = null;
     $("why").hidden = true;
     this.mark();
-    if (message && history.state?.why === message.id) this.#leave();
+    if (message) leave(WHY, message.id);
     if (!back || !message) return;
     if (opener.isConnected && opener !== document.body && !$("why").contains(opener)) opener.focus();
     else focusIn(this.turns, message.id, "Why");
@@ -54,15 +53,6 @@ export class Explaining {
   // Marks the answer that the drawer is about.
   mark() {
     for (const each of this.turns.querySelectorAll("article")) each.classList.toggle("explained", each.dataset.message === this.message?.id);
-  }
-
-  #leave() {
-    if (history.length === 1) return history.replaceState(null, "");
-    this.#left = new Promise((resolve) => {
-      addEventListener("popstate", resolve, { once: true });
-      setTimeout(resolve, LEFT_MILLISECONDS); // a page that is opened meanwhile cancels it
-    });
-    history.back();
   }
 
   async #load(message) {

@@ -6,7 +6,7 @@ import { growing } from "./turnsview.js";
 const AGAIN_MILLISECONDS = 1000;
 
 // `page`: `article()` is the element of the answer, `latest()` loads the conversation or resolves with null, `grow(work)` runs
-// what makes the page longer; `begun()`, `ended(conversation)` and `loggedOut()` are called when that has happened.
+// what makes the page longer; `begun()`, `ended(conversation, answer)` and `loggedOut()` are called when that has happened.
 export class Following {
   #mine = null; // { answer, controller, text, next, article, view }
 
@@ -49,7 +49,7 @@ export class Following {
       if (signal.aborted) return;
       if (conversation) {
         this.#mine = null;
-        return this.page.ended(conversation);
+        return this.page.ended(conversation, answer);
       }
       await soon();
     }
