@@ -25,6 +25,8 @@ MOST_SCRAPES = 16
 """Connections at once; the oldest gives way to another."""
 SCRAPE_SECONDS = 10.0
 """For a request to come and its answer to go."""
+CLOSE_SECONDS = 0.1
+"""The server sees within this time that it is closed, and that a request is late."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -125,6 +127,8 @@ class _BoundedServer(ThreadingWSGIServer):
     """One thread for each connection; the number of connections and their time are limited."""
 
     daemon_threads = True
+    request_queue_size = 128
+    """Connections that wait to be accepted. The kernel drops further ones, and their clients try again for 31 s."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._since = dict[socket.socket, float]()
@@ -186,7 +190,9 @@ class MetricsServer:
                 f"cannot listen at {listen} for metrics: {error}; set telemetry.metrics_listen to another address "
                 f"(port 0: any free one)"
             ) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(CLOSE_SECONDS,), name="metrics", daemon=True
+        )
         self._thread.start()
         self.address = f"{host}:{self._server.server_port}"
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,13 @@ def test_however_many_requests_are_never_whole_metrics_are_answered_with_few_thr
         assert connection.getresponse().status == 200
         connection.close()
         assert threading.active_count() - before <= 2 * metrics_module.MOST_SCRAPES
+
+
+def test_connections_that_come_while_the_server_is_busy_wait_and_are_not_dropped(server: MetricsServer) -> None:
+    busy: Any = server._server
+    with ExitStack() as stack, busy._lock:
+        for _ in range(100):
+            stack.enter_context(begun(server))
 
 
 def test_a_request_that_comes_in_drops_ends_at_its_deadline(
