@@ -113,7 +113,7 @@ def serving(site: Site, port: int = 0, listen: str = "127.0.0.1") -> Iterator[st
             pass  # a crawler that goes away in the middle is none of ours
 
     with Server((listen, port), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
             yield f"{listen}:{server.server_port}"

@@ -59,7 +59,7 @@ class Page(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def listening() -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server.server_port
         server.shutdown()
 

@@ -98,7 +98,7 @@ def test_a_client_that_is_given_a_proxy_reaches_an_address_through_it(demo: Demo
     with ThreadingTCPServer(("127.0.0.1", 0), _Proxy) as proxy:
         proxy.daemon_threads = True
         proxy.names, proxy.leads_to = [], demo.host.address  # type: ignore[attr-defined]
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
         with connect(
             address="platform.invalid:7600",
             token=demo.data_dir.tokens().of(Role.ENGINEER),
