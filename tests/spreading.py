@@ -17,6 +17,7 @@ COLLECTED = pytest.StashKey[tuple[pytest.Item, ...]]()
 """In the stash of the configuration: all tests that were collected, with those that wait for their turn."""
 _PART = re.compile(r"[\[-](part\d+)[\]-]")
 WAITING = (
+    "libs/tutti/platform/supervisor_test.py",
     "tests/stack/",
     "tests/faults/",
     "tests/contract/hung_test.py",
@@ -29,6 +30,7 @@ WAITING = (
     "tests/e2e/operations_test.py",
     "tests/e2e/secured_test.py",
     "tests/e2e/telemetry_test.py",
+    "tests/trainer/faults_test.py",
 )
 """Prefixes of the units that leave a processor idle for most of their time."""
 SHARING = tuple(

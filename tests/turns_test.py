@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.durations import COMMITTED, recorded
+from tests.spreading import WAITING
 from tests.turns import ALWAYS, LONG_SECONDS, TURNS, turns, waiting
 
 ROOT = Path(__file__).resolve().parents[1]
-DURATIONS = st.dictionaries(st.text(min_size=1), st.floats(0, 1000), max_size=60)
+NAMES = st.builds("{}{}".format, st.sampled_from(["", WAITING[0]]), st.text(min_size=1))
+DURATIONS = st.dictionaries(NAMES, st.floats(0, 1000), max_size=60)
 
 
 @given(DURATIONS, st.integers(0, 10_000))
@@ -24,9 +26,11 @@ def test_every_long_unit_runs_once_in_successive_commits_and_a_short_one_always(
         assert sum(name in each for each in ran) == (1 if long else TURNS)
 
 
-@given(DURATIONS)
-def test_turns_differ_by_no_more_than_the_longest_unit(seconds: dict[str, float]) -> None:
-    dealt = turns(seconds)
+@given(DURATIONS, st.booleans())
+def test_turns_differ_by_no_more_than_the_longest_unit_that_waits_or_computes(
+    seconds: dict[str, float], waits: bool
+) -> None:
+    dealt = {name: turn for name, turn in turns(seconds).items() if name.startswith(WAITING) == waits}
     times = [sum(seconds[name] for name, turn in dealt.items() if turn == each) for each in range(TURNS)]
     assert max(times) - min(times) <= max((seconds[name] for name in dealt), default=0) + 1e-6
 
