@@ -39,10 +39,15 @@ lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) build .tutti .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-lint: setup ## style, types, imports, protos, generated code
+lint: types rules ## style, types, imports, protos, generated code; make -j2 lint checks types beside the rest
+
+.PHONY: types rules
+types: setup
+	$(BIN)/mypy
+
+rules: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/python tools/house.py imports
 	$(BIN)/python tools/house.py children
 	$(BIN)/python -m tools.callers
