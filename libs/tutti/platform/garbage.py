@@ -1,7 +1,7 @@
 """Garbage collection: seldom around the start of a process, and of everything once a minute while it serves.
 
 Promises: objects that are made before the process begins its work, such as modules, cost no time in collections, while
-they are made or at the end of the process; what nobody can reach any more is freed within `COLLECT_SECONDS`.
+they are made or at the end of the process; unreachable objects are freed within `COLLECT_SECONDS`.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def kept() -> Iterator[None]:
 
 
 def collect_until(stopped: Callable[[float], bool]) -> None:
-    """Collect everything each `COLLECT_SECONDS`, until `stopped`, which waits for so many seconds, returns True."""
+    """Collect everything each `COLLECT_SECONDS`; `stopped` waits for a number of seconds, and returns True at the end."""
     while not stopped(COLLECT_SECONDS):
         gc.collect()
 

@@ -34,8 +34,8 @@ from tutti.records.manifest import Kind, Manifest
 OWNERS, MANIFESTS = "owners", "manifests"
 BATCH, SHOWN = 50, 5
 REST = 50
-"""After the lists of owners were read, they rest for so many times the time that it took: a fiftieth of a processor is
-enough for a check of what came by events, however much there is.
+"""The time until the lists of owners are read again, as a multiple of the time that it took: a fiftieth of a processor is
+enough to check resources that came by events, however many there are.
 """
 GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 

@@ -9,7 +9,7 @@ from functools import cache
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tutti.chassis.identity.auth import Role
@@ -55,6 +55,13 @@ class Method:
         if "request_id" in self.request.DESCRIPTOR.fields_by_name:
             return "its effect is unknown: repeat with the same request_id"
         return "ask again, for less at once or with more time"
+
+    def only_checks(self, request: bytes) -> bool:
+        """Return True if a request asks only whether the call would be accepted."""
+        try:
+            return bool(getattr(self.request.FromString(request), "validate_only", False))
+        except DecodeError:
+            return False
 
 
 def methods_of(descriptor: ServiceDescriptor) -> list[Method]:

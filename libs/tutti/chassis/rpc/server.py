@@ -343,7 +343,7 @@ class RpcServer:
     ) -> None:
         """Write down who was not let in, and that a call of a user which changes something was refused or failed."""
         denied = isinstance(problem, Unauthenticated | PermissionDenied)
-        if not denied and (not method.changes or _only_checks(method, message.data or b"")):
+        if not denied and (not method.changes or method.only_checks(message.data or b"")):
             return
         who: Principal | None = None
         if not isinstance(problem, Unauthenticated):
@@ -413,14 +413,6 @@ def _on_behalf_of(method: Method, role: Role, value: str) -> Principal | None:
             f"as `users/ID tenants/ID`"
         )
     return found
-
-
-def _only_checks(method: Method, data: bytes) -> bool:
-    """True if a request asks only whether the call would be accepted."""
-    try:
-        return bool(getattr(method.request.FromString(data), "validate_only", False))
-    except DecodeError:
-        return False
 
 
 def _metadata(context: Context) -> Metadata:
