@@ -32,6 +32,7 @@ from tutti.scheduler.nodewatch import NodeWatch
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.stalls import Stalls
 from tutti.scheduler.tables import READY, SPAWNED, Attempt, RankRow, Tables
+from tutti.scheduler.toolarge import TooLarge
 
 POLICY = "policy"
 
@@ -82,10 +83,16 @@ Next = Rest | Again | Open | Look | Finish
 
 class Decisions:
     def __init__(
-        self, tables: Tables, epochs: Epochs, watch: NodeWatch, stalls: Stalls, settings: SchedulerSettings
+        self,
+        tables: Tables,
+        epochs: Epochs,
+        watch: NodeWatch,
+        stalls: Stalls,
+        too_large: TooLarge,
+        settings: SchedulerSettings,
     ) -> None:
         self._tables, self._epochs, self._watch, self._settings = tables, epochs, watch, settings
-        self._stalls = stalls
+        self._stalls, self._too_large = stalls, too_large
 
     def went_on(self, unit: Unit, job: Job) -> Job:
         """The ranks of a job did something: its history says through what they went on."""
@@ -129,8 +136,7 @@ class Decisions:
         own = next(each for each in waiting if each.job == job.name)
         first = queue.ahead_of(own, waiting, gangs.capacity(nodes))
         if first is not None:
-            self._tables.jobs.put(unit, jobs.waiting(job, f"waiting for {first.job}, which was there first"))
-            return Rest()
+            return Rest(self._too_large.wait(unit, job, f"waiting for {first.job}, which was there first"))
         heard = self._watch.heard(unit, nodes)
         seats = ranks + topology.workers(job)
         found = self._placed(unit, job, seats, heard)
@@ -162,8 +168,7 @@ class Decisions:
             },
             kernels=len({node.kernel for node in ready}),
         )
-        self._tables.jobs.put(unit, jobs.waiting(job, reason))
-        return Rest()
+        return Rest(self._too_large.wait(unit, job, reason))
 
     def _backs_off(self, unit: Unit, job: Job) -> float:
         """Seconds until the next attempt may start, which the job then says; it keeps its place in the queue."""

@@ -17,6 +17,7 @@ from tutti.contracts.scheduler.v1 import (
     TRANSITION_STATE_RECORDED,
     TRANSITION_STATE_WITHDRAWN,
     DrainNodeRequest,
+    Job,
     ReshapeJobRequest,
     Transition,
 )
@@ -390,6 +391,24 @@ def test_a_gang_that_no_registered_nodes_could_hold_says_so_at_once_and_waits_fo
     assert world.job().state == JOB_STATE_QUEUED
     Agent(world, "b", slots=3)
     assert world.job().state == JOB_STATE_STARTING
+
+
+def test_a_look_at_a_job_that_waits_writes_nothing_while_nothing_changes(world: World) -> None:
+    def look() -> list[Job]:
+        for name in names:
+            world.wake(name)
+        world.settle()
+        return [world.job(name) for name in names]
+
+    names = ("jobs/a", "jobs/c")
+    Agent(world, slots=2)
+    world.create(ranks=5)
+    world.create("jobs/b", ranks=2)
+    world.create("jobs/c", ranks=2)
+    seen, told = look(), world.payloads("Job")
+    assert {job.state for job in seen} == {JOB_STATE_QUEUED}
+    assert [look(), look()] == [seen, seen]
+    assert world.payloads("Job") == told
 
 
 def test_a_gang_for_which_no_more_nodes_register_fails_with_what_is_missing(world: World) -> None:

@@ -30,7 +30,6 @@ from tutti.scheduler.decisions import Again, Decisions, Finish, Look, Next, Open
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.settings import SchedulerSettings
 from tutti.scheduler.tables import Tables
-from tutti.scheduler.toolarge import TooLarge
 
 LINE = "the committer: "
 """Before what the line of a job says of itself."""
@@ -43,12 +42,10 @@ class Driver:
         tables: Tables,
         epochs: Epochs,
         decisions: Decisions,
-        too_large: TooLarge,
         settings: SchedulerSettings,
     ) -> None:
         self._host, self._tables, self._epochs = host, tables, epochs
         self._decisions, self._settings = decisions, settings
-        self._too_large = too_large
         self._committer = CommitterServiceStub(host.channel("committer"))
 
     def open(self, unit: Unit) -> list[str]:
@@ -87,8 +84,6 @@ class Driver:
         checkpoint of another job that the job starts from.
         """
         decided = self._decisions.decide(unit, name)
-        if isinstance(decided, Rest) and (left := self._too_large.look(unit, name)) is not None:
-            return Rest(left)
         if isinstance(decided, Open):
             job = self._tables.jobs.get(unit, name)
             seats = self._decisions.seats(unit, job)

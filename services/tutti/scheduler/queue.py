@@ -18,10 +18,6 @@ class Waiting:
     ranks: int
 
 
-WAITING = "waiting for"
-"""The beginning of the reason of a job that waits for slots or for another job."""
-
-
 def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting | None:
     """The first job that comes before this one and that the nodes could hold, if any."""
     before = [each for each in queue if (each.since, each.job) < (job.since, job.job) and each.ranks <= capacity]
@@ -31,9 +27,9 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
 def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]], kernels: int) -> str:
     """A text that says what a gang that cannot be placed waits for; `without`: nodes by why they take no ranks."""
     if missing < ranks:
-        reason = f"{WAITING} {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
+        reason = f"waiting for {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
     else:
-        reason = f"{WAITING} {'a node' if ranks == 1 else 'nodes'} with {_slots(ranks, 'free')}"
+        reason = f"waiting for {'a node' if ranks == 1 else 'nodes'} with {_slots(ranks, 'free')}"
     reason += "".join(f"; {why}: {node_words(nodes)}" for why, nodes in without.items() if nodes)
     if kernels > 1:
         reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"

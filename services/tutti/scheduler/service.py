@@ -55,9 +55,9 @@ def build(host: Host) -> Service:
     epochs = Epochs(tables, reconciler.wake, settings.attempts)
     watch = NodeWatch(host, tables, epochs, settings.node_ttl_seconds)
     stalls = Stalls(tables, epochs, settings.stall_seconds)
-    decisions = Decisions(tables, epochs, watch, stalls, settings)
     too_large = TooLarge(tables, epochs, watch, settings.capacity_seconds)
-    driver = Driver(host, tables, epochs, decisions, too_large, settings)
+    decisions = Decisions(tables, epochs, watch, stalls, too_large, settings)
+    driver = Driver(host, tables, epochs, decisions, settings)
     api = SchedulerApi(host, tables, epochs, watch, stalls, decisions, settings)
     kept = (
         standard.Stored(host.units, tables.jobs, tables.with_progress),
