@@ -18,7 +18,7 @@ from tutti.contracts.common.v1 import ListRequest
 
 SIZE = "256m"  # a model of languages alone is unpacked into 65 MiB of scratch
 STEPS = 100
-WAITS = "MiB left: what cannot be written waits; free some space"
+WAITS = " left: what cannot be written waits; free some space"
 
 
 @pytest.fixture

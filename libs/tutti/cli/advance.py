@@ -10,6 +10,7 @@ from typing import Any
 from tutti.client import Client
 from tutti.contracts.common.v1 import GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Stage
+from tutti.records.sizes import size
 from tutti.report import crawls
 
 ASK_SECONDS = 2.0  # between two looks: the URLs of a crawl are counted for each
@@ -63,9 +64,9 @@ class Advance:
 
 
 def far(known: Progress) -> str:
-    """Such as 30/40, or 12.3 MB."""
-    done, total = (f"{each / 1e6:,.1f}" if known.unit == "bytes" else f"{each:,}" for each in (known.done, known.total))
-    return f"{done}{f'/{total}' if known.total else ''}{' MB' if known.unit == 'bytes' else ''}"
+    """Such as 30/40, or 12.3 MiB."""
+    done, total = (size(each) if known.unit == "bytes" else f"{each:,}" for each in (known.done, known.total))
+    return f"{done}{f'/{total}' if known.total else ''}"
 
 
 def left(known: Progress, a_second: float) -> str:
@@ -80,7 +81,7 @@ def left(known: Progress, a_second: float) -> str:
 
 
 def speed(known: Progress, a_second: float) -> str:
-    """Such as 3.1 MB/s; nothing while it is not known."""
+    """Such as 3.1 MiB/s; nothing while it is not known."""
     if not a_second:
         return ""
-    return f"{a_second / 1e6:,.1f} MB/s" if known.unit == "bytes" else f"{a_second:,.0f} {known.unit}/s"
+    return f"{size(a_second)}/s" if known.unit == "bytes" else f"{a_second:,.0f} {known.unit}/s"

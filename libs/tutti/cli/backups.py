@@ -13,11 +13,11 @@ from tutti.cli.connection import connected, data_dir_option
 from tutti.cli.failures import Failure
 from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.cli.stack import settled
+from tutti.records.sizes import size
 from tutti.report.hints import typed
 
 WORD_SECONDS = 10.0
 COPY_SECONDS = 600.0
-MEBI = 1 << 20
 
 
 @click.command("backup", short_help="Copy the platform to a folder while it works.")
@@ -42,7 +42,7 @@ def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
         held.callback(blobs.close)
         if dry_run:
             sizes = [stat.size for stat in blobs.list("")]
-            say(f"would copy the databases and {len(sizes):,} blobs of {sum(sizes) / MEBI:,.1f} MiB to {folder}")
+            say(f"would copy the databases and {len(sizes):,} blobs of {size(sum(sizes))} to {folder}")
             return
         copy = held.enter_context(_databases(home, values, data_dir))
         try:
@@ -60,7 +60,7 @@ def backup(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
         rows = sum(manifest.rows.values())
         click.echo(
             f"{folder}: {len(manifest.rows)} databases with {rows:,} rows, copied in {taken.seconds:.1f} s; "
-            f"{manifest.blobs:,} blobs of {manifest.bytes / MEBI:,.1f} MiB, {taken.late_blobs} of them written during "
+            f"{manifest.blobs:,} blobs of {size(manifest.bytes)}, {taken.late_blobs} of them written during "
             "the backup"
         )
     if damaged:
@@ -108,7 +108,7 @@ def restore(folder: Path, dry_run: bool, output: str, data_dir: Path) -> None:
     rows = sum(manifest.rows.values())
     say(
         f"{done} stack {manifest.stack} of {manifest.at}: {len(manifest.rows)} databases with {rows:,} rows, "
-        f"{manifest.blobs:,} blobs of {manifest.bytes / MEBI:,.1f} MiB"
+        f"{manifest.blobs:,} blobs of {size(manifest.bytes)}"
     )
     if not dry_run:
         server = target.database != home.database_url
@@ -155,6 +155,6 @@ def _progress(verb: str) -> Callable[[int, int], None]:
         nonlocal told
         if time.monotonic() - told > WORD_SECONDS:
             told = time.monotonic()
-            say(f"{verb} {done / MEBI:,.0f} of {total / MEBI:,.0f} MiB")
+            say(f"{verb} {size(done)} of {size(total)}")
 
     return tell

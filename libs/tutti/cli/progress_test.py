@@ -46,7 +46,7 @@ def test_a_speed_is_that_of_the_newest_seconds() -> None:
 def test_how_far_a_stage_is_stands_in_its_unit() -> None:
     documents = Progress(done=1_200, total=3_400, unit="documents")
     assert (far(documents), speed(documents, 250.4), speed(documents, 0)) == ("1,200/3,400", "250 documents/s", "")
-    assert far(Progress(done=1_250_000, total=2_000_000, unit="bytes")) == "1.2/2.0 MB"
+    assert far(Progress(done=5 << 18, total=2 << 20, unit="bytes")) == "1.2 MiB/2.0 MiB"
 
 
 def test_how_long_it_takes_stands_in_round_numbers() -> None:
@@ -74,7 +74,7 @@ def test_a_job_says_what_it_does_or_what_it_waits_for() -> None:
 def test_every_stage_has_a_line_from_the_start() -> None:
     job = Job(name="jobs/j", step=3, loss=2.5, spec=JobSpec(steps=8))
     job.shape.data_parallel = 1
-    known = {"crawl": Progress(done=30, total=40, unit="URLs"), "index": Progress(done=12_300_000, unit="bytes")}
+    known = {"crawl": Progress(done=30, total=40, unit="URLs"), "index": Progress(done=24 << 19, unit="bytes")}
     run = Run(
         stages=[
             Stage(name="crawl", state=STATE_RUNNING, resource="crawls/c"),
@@ -88,13 +88,13 @@ def test_every_stage_has_a_line_from_the_start() -> None:
     with _view(console) as view:
         assert isinstance(view, LiveView)
         view.draw(run, job, known, now=0.0, wall=0.0)
-        known["index"].done += 6_200_000
+        known["index"].done += 12 << 19
         view.draw(run, job, known, now=2.0, wall=2.0)
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
     assert "30/40" in shown
-    assert "18.5 MB" in shown
-    assert "3.1 MB/s" in shown
+    assert "18.0 MiB" in shown
+    assert "3.0 MiB/s" in shown
     assert "3/8" in shown
     assert "loss 2.5000  1 rank" in shown
     assert "done in 0.0 s" in shown

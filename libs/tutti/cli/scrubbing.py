@@ -14,6 +14,7 @@ from tutti.cli.output import JSON, output_option, print_json, say
 from tutti.client import Client
 from tutti.client.plain import plain
 from tutti.contracts.admin.v1 import GetScrubRequest, Scrub, StartScrubRequest
+from tutti.records.sizes import size
 from tutti.report.values import printable
 
 LOOK_SECONDS = 0.2
@@ -59,7 +60,7 @@ def _tell(ended: Mapping[str, Scrub]) -> None:
     ):
         for name, line in lines:
             click.echo(f"{mark}  {name}: {printable(line)}")
-    blobs = f"{sum(each.blobs for each in every):,} blobs of {sum(each.bytes for each in every) / MEBI:,.1f} MiB"
+    blobs = f"{sum(each.blobs for each in every):,} blobs of {size(sum(each.bytes for each in every))}"
     read = f"{sum(each.rows for each in every):,} rows, {sum(each.records for each in every):,} log records, {blobs}"
     damages = sum(len(each.damaged) + each.more_damaged for each in every)
     repaired, unstated = (sum(len(each.repaired) for each in every), sum(each.unstated for each in every))

@@ -20,7 +20,7 @@ def test_a_scrub_names_what_is_damaged_and_its_result_is_kept(
         code, out, err = tutti(capsys, "scrub", "--last", *where)
         assert (code, err) == (0, "nothing was read back yet of ingest\n")
         code, out, _ = tutti(capsys, "scrub", *where)
-        read = "0 rows, 0 log records, 1 blobs of 0.0 MiB"
+        read = "0 rows, 0 log records, 1 blobs of 7 B"
         assert (code, out) == (0, f"{read}: 0 damaged, 0 repaired, 0 without a digest to compare with\n")
         path = tmp_path / "blobs" / key
         path.chmod(0o644)

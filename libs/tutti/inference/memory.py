@@ -80,8 +80,3 @@ def longest(layout: Layout, use: Use, available: int) -> int:
 
     fit = bisect_right(contexts, available, key=total)
     return contexts[fit - 1] if fit else 0
-
-
-def words(count: int) -> str:
-    """A number of bytes in words, such as "1.5 GiB"."""
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.staged import open_staged
 from tutti.inference.errors import InferenceError
-from tutti.inference.memory import parameter_bytes, words
+from tutti.inference.memory import parameter_bytes
 from tutti.inference.parameters import parameters_of
+from tutti.records import sizes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,9 +97,9 @@ class Models:
         short = beside + (0 if loaded else size) - wanted.free_bytes
         if short > others:
             raise NoRoom(
-                f"{body.name} needs {words(size + beside)} of memory, {words(size)} for its parameters and "
-                f"{words(beside)} to answer, and {words(wanted.free_bytes + self._kept)} are available: ask for fewer "
-                "tokens, shorten the prompts, or take a smaller model"
+                f"{body.name} needs {sizes.size(size + beside)} of memory, {sizes.size(size)} for its parameters and "
+                f"{sizes.size(beside)} to answer, and {sizes.size(wanted.free_bytes + self._kept)} are available: ask "
+                "for fewer tokens, shorten the prompts, or take a smaller model"
             )
         if short > 0 and (loaded or wanted.folder is not None):
             if loaded:

@@ -21,6 +21,7 @@ from tutti.chassis.version import VERSION
 from tutti.client.plain import Plain, indented
 from tutti.client.titles import title_in
 from tutti.contracts.committer.v1 import GetCurveResponse
+from tutti.records.sizes import size
 from tutti.report import figures, passages, verdict
 from tutti.report.abilities import groups
 from tutti.report.facts import Facts
@@ -32,7 +33,7 @@ from tutti.report.samples import samples, visible
 from tutti.report.summary import ORDINARY
 from tutti.web.charts import Series, describe, smoothed
 from tutti.web.curves import curves
-from tutti.web.formats import count, duration, moment, size
+from tutti.web.formats import count, duration, moment
 from tutti.web.formats import drawn as fitted
 
 SHOWN_CHECKPOINTS, SHOWN_STEPS, SHOWN_LANGUAGES, LONGEST = 30, 12, 20, 160

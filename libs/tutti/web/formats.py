@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from tutti.records.sizes import size
 from tutti.web.charts import Series, chart
 from tutti.web.overlays import Overlay, overlay
 
@@ -18,7 +19,6 @@ REMEDIES: Mapping[str, str] = {
     "table": "Convert tables to JSON lines or Parquet.",
 }
 """The remedy for pages and records that were left out, by the reason."""
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def count(number: int) -> str:
@@ -49,13 +49,6 @@ def remedy(counts: Mapping[str, int]) -> str:
     """The remedy for the most frequent of the reasons for which pages and records were left out; "" without one."""
     most = max(counts, key=lambda reason: (counts[reason], reason), default="")
     return REMEDIES.get(most, "")
-
-
-def size(nbytes: int) -> str:
-    for unit, name in _UNITS:
-        if nbytes >= unit:
-            return f"{nbytes / unit:.1f} {name}"
-    return f"{nbytes} B"
 
 
 def drawn(series: Series, ident: str) -> Markup:

@@ -7,9 +7,10 @@ from tutti.chassis.tasks import WorkFailed
 from tutti.checkpoints.bodies import Body
 from tutti.checkpoints.imported import ImportBody
 from tutti.contracts.chat.v1 import DeploymentSpec
-from tutti.inference.memory import STREAMS, Use, longest, need_of, words
+from tutti.inference.memory import STREAMS, Use, longest, need_of
 from tutti.model.chunks import Layout
 from tutti.model.spec import REGISTER
+from tutti.records.sizes import size
 
 LEAST_CONTEXT = 256
 """An import whose context was not chosen gets no shorter one than this."""
@@ -88,8 +89,8 @@ def _refusal(model: Answering, spec: DeploymentSpec, use: Use, available: int, f
         would.append("fewer --replicas")
     each = f" for each of {spec.replicas} replicas" if spec.replicas > 1 else ""
     return (
-        f"{model.name} needs {words(need.total)} of memory{each}: {words(need.parameters)} for its parameters, "
-        f"{words(need.kept)} for keys and values of {use.streams} streams of {use.context} tokens, and "
-        f"{words(need.reading)} to read prompts; {words(available)} are available: take "
+        f"{model.name} needs {size(need.total)} of memory{each}: {size(need.parameters)} for its parameters, "
+        f"{size(need.kept)} for keys and values of {use.streams} streams of {use.context} tokens, and "
+        f"{size(need.reading)} to read prompts; {size(available)} are available: take "
         f"{' or '.join([*would, 'a smaller model'])}, or let it have more (chat.memory_bytes)"
     )

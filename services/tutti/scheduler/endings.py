@@ -10,6 +10,7 @@ from tutti.contracts.scheduler.v1 import Job
 from tutti.model.footprint import footprint
 from tutti.model.training import Training
 from tutti.records.canonical import content_digest
+from tutti.records.sizes import size
 from tutti.scheduler import topology
 from tutti.scheduler.jobs import Ending
 
@@ -39,6 +40,6 @@ def _without_rank(cause: str) -> str:
 def _needs(job: Job) -> str:
     training, ranks = Training.from_json(job.spec.training), topology.wanted(job)
     found = footprint(training, ranks, job.spec.shard)
-    each = f"{found.rank / 1e9:,.1f} GB for each of {ranks} ranks" if ranks > 1 else f"{found.rank / 1e9:,.1f} GB"
+    each = f"{size(found.rank)} for each of {ranks} ranks" if ranks > 1 else size(found.rank)
     fewer = ", or run fewer ranks on a node" if ranks > 1 else ""
     return f"it needs at least {each}, an estimate, and torch and the services need some too; {found.remedy}{fewer}"

@@ -4,6 +4,8 @@ import errno
 import shutil
 from pathlib import Path
 
+from tutti.records.sizes import size
+
 LEAST_BYTES = 32 << 20
 
 
@@ -25,4 +27,4 @@ def little_left(path: Path) -> str:
         return ""
     if free >= LEAST_BYTES:
         return ""
-    return f"the disk of {path} has {free / 2**20:.1f} MiB left: what cannot be written waits; free some space"
+    return f"the disk of {path} has {size(free)} left: what cannot be written waits; free some space"

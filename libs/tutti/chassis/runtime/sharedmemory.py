@@ -9,6 +9,8 @@ import shutil
 import uuid
 from pathlib import Path
 
+from tutti.records.sizes import size
+
 SHARED = Path("/dev/shm")  # noqa: S108 - where Linux has it
 LEAST_BYTES = 16 << 20
 
@@ -38,10 +40,10 @@ def tried(folder: Path = SHARED, least: int = LEAST_BYTES) -> str:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise Lacking(
-            f"{least >> 20} MiB in {folder} cannot be reserved: {error.strerror or error}; expected room for pools of "
+            f"{size(least)} in {folder} cannot be reserved: {error.strerror or error}; expected room for pools of "
             f"processes, and on nodes for two snapshots of the ranks: remove what fills it, or raise `shm_size` of the "
             f"container or the size of its memory volume"
         ) from None
     if not same:
         raise Lacking(f"{folder} is not shared between processes: mount a tmpfs there")
-    return f"shared memory works ({free >> 20:,} MiB free)"
+    return f"shared memory works ({size(free)} free)"

@@ -17,7 +17,7 @@ from tutti.pipeline.commands.fitting import Memory, check
 from tutti.pipeline.commands.planning import as_json, rows, total
 from tutti.pipeline.commands.sizes import duration, size
 
-FREE = 10**9
+FREE = 1 << 30
 
 
 def plan(*forecasts: Forecast) -> CheckRecipeResponse:
@@ -31,9 +31,9 @@ def plan(*forecasts: Forecast) -> CheckRecipeResponse:
     return CheckRecipeResponse(stages=stages, forecasts=forecasts)
 
 
-ABOUT = Forecast(stage="dedup", memory_bytes=2 * 10**8)
+ABOUT = Forecast(stage="dedup", memory_bytes=200 << 20)
 MEASURED = Forecast(stage="dedup", seconds=3, disk_bytes=2000, basis="by runs/a, work x 1")
-TRAINING = Forecast(stage="train", seconds=600, disk_bytes=10**8, memory_bytes=5 * 10**6, basis="by runs/a, work x 2")
+TRAINING = Forecast(stage="train", seconds=600, disk_bytes=100 << 20, memory_bytes=5 << 20, basis="by runs/a, work x 2")
 
 
 def test_a_row_says_what_a_stage_does_and_on_what_its_figures_rest() -> None:
@@ -41,13 +41,13 @@ def test_a_row_says_what_a_stage_does_and_on_what_its_figures_rest() -> None:
     assert ingest == {"stage": "ingest", "what": "reused", "time": "", "disk": "", "memory": "", "why": ""}
     assert (dedup["what"], dedup["why"]) == ("runs", "dedup/x.json is gone; by runs/a, work x 1")
     assert dedup["memory"] == "not known"
-    assert rows(plan(ABOUT))[1]["memory"] == "about 200.0 MB"
-    assert list(train.values())[1:5] == ["runs, as its input is new", "10.0 min", "100.0 MB", "at least 5.0 MB"]
+    assert rows(plan(ABOUT))[1]["memory"] == "about 200.0 MiB"
+    assert list(train.values())[1:5] == ["runs, as its input is new", "10.0 min", "100.0 MiB", "at least 5.0 MiB"]
 
 
 def test_the_sum_says_when_it_is_not_all_and_when_the_disk_is_too_small() -> None:
     time = "10.1 min, and some seconds for each stage to start"
-    assert total(plan(MEASURED, TRAINING), FREE) == f"in all: {time}; 100.0 MB of disk; 1.0 GB are free"
+    assert total(plan(MEASURED, TRAINING), FREE) == f"in all: {time}; 100.0 MiB of disk; 1.0 GiB are free"
     assert "and what is not known above" in total(plan(MEASURED, Forecast(stage="train")), FREE)
     assert "not enough" in total(plan(MEASURED, TRAINING), 10**7)
     assert total(CheckRecipeResponse(stages=[Stage(reused=True)]), FREE) == "all is reused: nothing runs"
@@ -68,7 +68,8 @@ def test_a_duration_in_words(seconds: float | None, words: str) -> None:
 
 
 def test_a_size_in_words() -> None:
-    assert [size(each) for each in (None, 12, 1500, 3 * 10**12)] == ["not known", "12 bytes", "1.5 kB", "3.0 TB"]
+    assert [size(each) for each in (None, 12, 1536)] == ["not known", "12 B", "1.5 KiB"]
+    assert size(3 << 40, "about") == "about 3.0 TiB"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_training_process_that_fits_nowhere_is_refused_with_both_numbers() -> 
     large = plan(Forecast(stage="train", rank_memory_bytes=3 * 10**9))
     check(large, 0, "")
     check(large, 3 * 10**9, "--memory")
-    with pytest.raises(Failure, match=r"train needs at least 3\.0 GB of memory, and nodes/a has 2\.9 GB") as refused:
+    with pytest.raises(Failure, match=r"train needs at least 2\.8 GiB of memory, and nodes/a has 2\.7 GiB") as refused:
         check(large, 2_900_000_000, "nodes/a")
     assert refused.value.code == MISUSE
     reused = plan(Forecast(stage="ingest", rank_memory_bytes=3 * 10**9))

@@ -1,4 +1,6 @@
-"""Times and sizes in words."""
+"""Forecast times and sizes in words, also those that are not known."""
+
+from tutti.records import sizes
 
 UNKNOWN, SHORT_SECONDS = "not known", 0.1
 
@@ -19,7 +21,4 @@ def size(count: float | None, how: str = "") -> str:
     """A number of bytes as text, after `how` reliable it is."""
     if count is None:
         return UNKNOWN
-    for unit, length in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= length:
-            return f"{how} {count / length:.1f} {unit}".lstrip()
-    return f"{how} {count:.0f} bytes".lstrip()
+    return f"{how} {sizes.size(count)}".lstrip()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.scheduler.v1 import Node as Machine
 from tutti.pipeline.plans.graph import Node
+from tutti.records.sizes import size
 
 NEAR = 0.8
 """The share of a memory above which a training is likely to lack some: services and torch itself need it too."""
@@ -60,8 +61,8 @@ def misfits(node: Node, capacity: Capacity) -> Iterator[InvalidField]:
         (footprint.gang, f"{slots} training processes of together at least", capacity.total, "all nodes together"),
     ):
         if 0 < available < need:
-            seen = f"{of} {gigabytes(need)} of memory"
-            expected = f"at most {gigabytes(available)}, as {where} has: {footprint.remedy}"
+            seen = f"{of} {size(need)} of memory"
+            expected = f"at most {size(available)}, as {where} has: {footprint.remedy}"
             yield node.view.refused("", seen=seen, expected=expected)
             return
 
@@ -77,11 +78,6 @@ def warnings(node: Node, capacity: Capacity) -> Iterator[str]:
         )
     if footprint is not None and NEAR * capacity.total < footprint.gang <= capacity.total:
         yield (
-            f"{node.name} needs at least {gigabytes(footprint.gang)} of the {gigabytes(capacity.total)} of memory that "
+            f"{node.name} needs at least {size(footprint.gang)} of the {size(capacity.total)} of memory that "
             f"{capacity.where} has, and may run out of it: {footprint.remedy}"
         )
-
-
-def gigabytes(count: int) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:,.1f} GB"
