@@ -77,9 +77,15 @@ class Imports:
         path = self._folder(request.spec.folder, call.principal)
         shown = ImportSpec(logic_version=request.spec.logic_version)
         if request.validate_only:
+            _require_folder(request.spec.folder, path)
             made = self.work.create(request, shown=shown)
             return CreateImportResponse(**{"import": self._foreseen(made, path, call)})
-        made = self.work.create(request, shown=shown, keep=lambda unit: self._keep(unit, request.name, path))
+        made = self.work.create(
+            request,
+            check=lambda: _require_folder(request.spec.folder, path),
+            shown=shown,
+            keep=lambda unit: self._keep(unit, request.name, path),
+        )
         return CreateImportResponse(**{"import": made})
 
     def _foreseen(self, made: Import, path: str, call: Call) -> Import:
@@ -99,10 +105,7 @@ class Imports:
     def _folder(self, path: str, principal: Principal) -> str:
         if not os.path.isabs(path) or "\0" in path:
             raise InvalidField("spec.folder", seen=path or "nothing", expected="an absolute path of a folder")
-        found = self._roots.resolved("spec.folder", path, "folder", principal)
-        if not os.path.isdir(found):
-            raise InvalidField("spec.folder", seen=path, expected="a folder of the machine of the platform")
-        return found
+        return self._roots.resolved("spec.folder", path, "folder", principal)
 
     def _run(self, context: TaskContext, work: Import) -> Outcome:
         folder = self._host.units.run(lambda unit: self._path(unit, work.name))
@@ -240,3 +243,9 @@ class Imports:
     def _path_of(self, unit: Unit, name: str) -> str:
         row = unit.tx.execute(select(self._folders.c.path).where(self._folders.c.name == name)).first()
         return str(row.path) if row else ""
+
+
+def _require_folder(path: str, real: str) -> None:
+    """Raises InvalidField unless `real`, where the links of `path` lead, is a folder."""
+    if not os.path.isdir(real):
+        raise InvalidField("spec.folder", seen=path, expected="a folder of the machine of the platform")

@@ -1,6 +1,7 @@
 """A folder of Hugging Face becomes one checkpoint of parameters, also if the import is repeated or killed."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,6 +95,16 @@ def test_a_folder_becomes_a_checkpoint_of_its_parameters_and_tokenizer(
     assert (tokenizer.ends, tokenizer.eos, tokenizer.file) == ((256, 257), 256, of_bytes("<|user|>").artefact)
     assert world.api.VerifyCheckpoint(VerifyCheckpointRequest(name=found.name), CALL).ok
     assert str(folder) not in "".join(map(str, [*world.events(Import), *world.export(), staged.body]))
+    world.close()
+
+
+def test_a_request_is_answered_again_after_its_folder_is_gone(folder: Path, tmp_path: Path) -> None:
+    world = Rehearsal(tmp_path / "world")
+    first = imported(world, folder)
+    shutil.rmtree(folder)
+    assert imported(world, folder) == first
+    with pytest.raises(InvalidField, match="folder"):
+        ask(world, folder, "imports/b")
     world.close()
 
 

@@ -65,12 +65,13 @@ class DedupApi:
             raise InvalidField("spec.near", seen=request.spec.near, expected=THRESHOLDS)
         if not 0 <= request.spec.evaluation_share < 1:
             raise InvalidField("spec.evaluation_share", seen=request.spec.evaluation_share, expected="a share below 1")
-        require_engine(request.spec.engine, lambda: onray.lacking(self._settings))
         if request.spec.clean not in ("", C4):
             raise InvalidField("spec.clean", seen=request.spec.clean, expected=f"{C4}, or nothing")
         if request.spec.HasField("lines"):
             wanted(request.spec.lines)
-        return CreateDedupResponse(dedup=self._work.create(request))
+        engine = request.spec.engine
+        made = self._work.create(request, check=lambda: require_engine(engine, lambda: onray.lacking(self._settings)))
+        return CreateDedupResponse(dedup=made)
 
     def FindContaminated(self, request: FindContaminatedRequest, call: Call) -> FindContaminatedResponse:
         required(request, "blob", "held_out.manifest_key", "held_out.content_digest")

@@ -255,13 +255,15 @@ class ConversationsApi:
         elif request.spec.input_path:
             expected = "nothing beside demonstrations"
             raise InvalidField("spec.input_path", seen=request.spec.input_path, expected=expected)
-        check(request.spec, self._work.host.blobs)
         if request.name and "." in check_name("conversations", request.name):
             raise InvalidField("name", seen=request.name, expected="a name without a dot, which is before a part")
         shown = ConversationsSpec()
         shown.CopyFrom(request.spec)
         shown.ClearField("input_path")
         made = self._work.create(
-            request, shown=shown, keep=lambda unit: self._paths.keep(unit, request.name, request.spec.input_path)
+            request,
+            check=lambda: check(request.spec, self._work.host.blobs),
+            shown=shown,
+            keep=lambda unit: self._paths.keep(unit, request.name, request.spec.input_path),
         )
         return CreateConversationsResponse(conversations=made)

@@ -198,12 +198,15 @@ class CrawlApi:
 
     def CreateCrawl(self, request: CreateCrawlRequest, call: Call) -> CreateCrawlResponse:
         plan_of(request.spec)
-        self._check_since(request.spec.since, call.principal)
         # Where hosts lie is no part of what is asked: asked again with other places, it is the same crawl.
         asked, connect = CreateCrawlRequest(), encoded(request.spec)
         asked.CopyFrom(request)
         asked.spec.ClearField("connect")
-        made = self._crawls.create(asked, keep=lambda unit: self._paths.keep(unit, request.name, connect))
+        made = self._crawls.create(
+            asked,
+            check=lambda: self._check_since(request.spec.since, call.principal),
+            keep=lambda unit: self._paths.keep(unit, request.name, connect),
+        )
         return CreateCrawlResponse(crawl=made)
 
     def _check_since(self, since: str, principal: Principal) -> None:

@@ -86,7 +86,7 @@ class Retractions:
     def create(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
         spec = checked(request.spec)
         name = name_of(spec)
-        found = self._named(spec, call.deadline_seconds)
+        found = self._found(spec, call.deadline_seconds)
 
         def record(unit: Unit) -> tuple[Retraction, bool]:
             known = self.resource.find(unit, name)
@@ -155,6 +155,16 @@ class Retractions:
             except NotFound:
                 continue
         return list(found.values())
+
+    def _found(self, spec: RetractionSpec, seconds: float) -> list[str]:
+        """The ids that a spec names; nothing of an active retraction whose documents are gone. Raises NotFound."""
+        try:
+            return self._named(spec, seconds)
+        except NotFound:
+            known = self._host.units.run(lambda unit: self.resource.find(unit, name_of(spec)))
+            if known is None or known.withdrawn:
+                raise
+            return []
 
     def _named(self, spec: RetractionSpec, seconds: float) -> list[str]:
         """The ids that a spec names, of all ingests. Raises NotFound, or ShardGone where they may be in one that is."""

@@ -195,6 +195,14 @@ def test_what_is_retracted_twice_is_one_retraction_with_its_first_reason(world: 
         world.retract(source="b.txt", request_id="1")
 
 
+def test_a_retraction_is_repeated_after_what_it_named_is_gone(world: Read) -> None:
+    first = world.retract(source="a.txt")
+    world.bench.blobs.delete(world.a.result.manifest_key)
+    assert (world.retract(source="a.txt"), world.already, world.left_out) == (first, True, set())
+    with pytest.raises(NotFound):
+        world.retract(source="b.txt")
+
+
 def test_what_is_withdrawn_is_used_again_until_it_is_retracted_again(world: Read) -> None:
     made = world.retract(source="a.txt")
     withdraw = WithdrawRetractionRequest(name=made.name)

@@ -102,8 +102,8 @@ class IngestApi(CrawlApi):
 
     def CreateFilter(self, request: CreateFilterRequest, call: Call) -> CreateFilterResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
-        choice_of(request.spec, self._host.blobs)
-        return CreateFilterResponse(filter=self._filters.create(request))
+        made = self._filters.create(request, check=lambda: choice_of(request.spec, self._host.blobs))
+        return CreateFilterResponse(filter=made)
 
     def CreateRetraction(self, request: CreateRetractionRequest, call: Call) -> CreateRetractionResponse:
         return self._retractions.create(request, call)

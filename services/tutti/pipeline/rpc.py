@@ -67,13 +67,23 @@ class PipelineApi:
     def CreateRun(self, request: CreateRunRequest, call: Call) -> CreateRunResponse:
         if request.name:
             check_name("runs", request.name)
+        if not request.validate_only and (known := self._host.units.run(lambda unit: self._known(unit, request))):
+            self._driver.move(known.name)
+            return CreateRunResponse(run=self._viewed(known, call), warnings=self._capacities.warnings_of(known))
         recipe, sources = self._asked.read(request, call)
         origin = self._asked.origin(request)
-        warnings = self._capacities.check(recipe, lambda: self._reused(recipe, sources), wait=True)
+
+        def unfinished(unit: Unit) -> Run | None:
+            return None if request.name else self._unfinished(unit, recipe, sources, call.principal)
+
+        if request.validate_only or self._host.units.run(unfinished) is None:
+            warnings = self._capacities.check(recipe, lambda: self._reused(recipe, sources), wait=True)
+        else:
+            warnings = self._capacities.warnings(recipe)
 
         def create(unit: Unit) -> Run:
             name = request.name or self._tables.run_of_request(unit, request.request_id)
-            run = None if name else self._unfinished(unit, recipe, sources, call.principal)
+            run = None if name else unfinished(unit)
             if run is None:
                 name = name or self._next_name(unit, recipe)
                 new = self._tables.runs.find(unit, name) is None
@@ -94,6 +104,14 @@ class PipelineApi:
         run = self._host.units.run(create)
         self._driver.move(run.name)
         return CreateRunResponse(run=self._viewed(run, call), warnings=warnings)
+
+    def _known(self, unit: Unit, request: CreateRunRequest) -> Run | None:
+        """The run of a request that is repeated, whatever became of its folder and the machines; None for a new one.
+
+        Raises AlreadyExists.
+        """
+        name = request.name or self._tables.run_of_request(unit, request.request_id)
+        return self._tables.runs.repeated(unit, name, request) if name else None
 
     def _viewed(self, run: Run, call: Call) -> Run:
         return self._host.units.run(lambda unit: self._tables.runs.view(unit, run, call.principal))

@@ -79,12 +79,13 @@ class TokenizationApi:
     def CreateTokenization(self, request: CreateTokenizationRequest, call: Call) -> CreateTokenizationResponse:
         required(request, "spec.manifest_key", "spec.content_digest")
         check(request.spec)
-        if request.spec.tokenizer:
-            self._known(request.spec.tokenizer)
-        return CreateTokenizationResponse(tokenization=self._work.create(request))
+        made = self._work.create(request, check=lambda: self._check_known(request.spec.tokenizer))
+        return CreateTokenizationResponse(tokenization=made)
 
-    def _known(self, name: str) -> None:
-        """Raises InvalidField for a tokenizer that was neither trained nor imported here."""
+    def _check_known(self, name: str) -> None:
+        """Raises InvalidField for a tokenizer that was neither trained nor imported here; "" is none."""
+        if not name:
+            return
         check_name("tokenizers", name, field="spec.tokenizer")
         known = self._host.units.run(lambda unit: self._tokenizers.find(unit, name)) is not None
         if not known and not came_in(self._host.blobs, name):

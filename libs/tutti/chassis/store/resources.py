@@ -136,13 +136,20 @@ class Resource(Generic[M]):
         self._tell(unit, None, made)
         return made
 
+    def repeated(self, unit: Unit, name: str, request: Any) -> M | None:
+        """The resource that `create` would find for a request that was answered before; None for a new one.
+
+        Raises AlreadyExists as `create` does.
+        """
+        return self._existing(unit, name, request.request_id or None, content_digest(request))
+
     def renew(self, unit: Unit, message: M, request: Any) -> M:
         """The next revision of what this unit locked, as if `request` had created it; the older request is forgotten.
 
         A request that was answered before gets what it made. Raises AlreadyExists when its body was another.
         """
         name, request_id, digest = _name(message), request.request_id or None, content_digest(request)
-        if request_id is not None and self._requested(unit, request_id):
+        if request_id is not None and self.is_requested(unit, request_id):
             found = self._existing(unit, name, request_id, digest)
             assert found is not None
             return found
@@ -341,7 +348,8 @@ class Resource(Generic[M]):
                 raise AlreadyExists(row.name, ours=row.request_digest, theirs=digest)
         return self._read(rows[0]) if rows else None
 
-    def _requested(self, unit: Unit, request_id: str) -> bool:
+    def is_requested(self, unit: Unit, request_id: str) -> bool:
+        """Return whether the newest request of a resource of this kind had this id."""
         asked = select(self.table.c.name).where(self.table.c.request_id == request_id)
         return unit.tx.execute(asked).first() is not None
 

@@ -18,6 +18,7 @@ from tutti.backbone import Blobs
 from tutti.backbone.blobs import BlobExists, BlobMissing
 from tutti.chassis.errors import InvalidField, Refused
 from tutti.chassis.identity.principal import Principal
+from tutti.chassis.names import check_name
 from tutti.chassis.rpc import standard
 from tutti.chassis.rpc.call import Call
 from tutti.chassis.rpc.kinds import kind_of
@@ -89,18 +90,28 @@ class Work(Generic[M]):
         self.kind = kind
 
     def create(
-        self, request: Any, *, shown: Message | None = None, keep: Keep = lambda unit: None, anew: bool = False
+        self,
+        request: Any,
+        *,
+        check: Callable[[], object] | None = None,
+        shown: Message | None = None,
+        keep: Keep = lambda unit: None,
+        anew: bool = False,
     ) -> M:
         """Record the work of a create request (`request_id name spec validate_only`) and enqueue its task.
 
+        `check` raises for a request that cannot be carried out now, because of files, blobs, settings or other
+        resources: it is not called for a request that is repeated, whose work exists whatever became of these.
         `shown` is the spec as the resource and its events have it, where parts of the request's are private; `keep`
         records those in the same transaction, again when the request is repeated. With `anew` another request begins
         work that failed or was cancelled again, under its name.
         """
-        if request.spec.logic_version not in ("", self.logic_version):
-            raise InvalidField(
-                "spec.logic_version", seen=request.spec.logic_version, expected=f"{self.logic_version} or empty"
-            )
+        version = request.spec.logic_version
+        if (check or version not in ("", self.logic_version)) and self._is_new(request, anew=anew):
+            if version not in ("", self.logic_version):
+                raise InvalidField("spec.logic_version", seen=version, expected=f"{self.logic_version} or empty")
+            if check:
+                check()
         made: Any = self.message()
         made.name, made.state, made.reason = request.name, STATE_PENDING, "waits for a worker"
         made.spec.CopyFrom(request.spec if shown is None else shown)
@@ -116,6 +127,19 @@ class Work(Generic[M]):
             return created  # type: ignore[no-any-return]
 
         return made if request.validate_only else self.host.units.run(record)
+
+    def _is_new(self, request: Any, *, anew: bool) -> bool:
+        """False for a request that is repeated. Raises AlreadyExists."""
+        if request.validate_only:
+            return True
+        name = check_name(self.kind, request.name)
+
+        def look(unit: Unit) -> bool:
+            if anew and self._in_vain(unit, name):
+                return not self.resource.is_requested(unit, request.request_id)
+            return self.resource.repeated(unit, name, request) is None
+
+        return self.host.units.run(look)
 
     def _in_vain(self, unit: Unit, name: str) -> bool:
         """True if the work ended without a result; then it is locked."""

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from tutti.backbone.blobs import BlobExists
 from tutti.backbone.embedded.blobs import EmbeddedBlobs
-from tutti.chassis.errors import AlreadyExists
+from tutti.chassis.errors import AlreadyExists, InvalidField, Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.progress import Progress
@@ -65,6 +65,40 @@ def test_a_cancel_ends_the_task_too(bench: Bench) -> None:
     worker = TaskWorker(bench, {"dedups": work.task()}, holder="a", ttl=TTL)
     assert not worker.step()
     assert ran == []
+
+
+def test_a_request_that_is_repeated_has_its_answer_whatever_became_of_what_it_needed(bench: Bench) -> None:
+    def refuse() -> None:
+        raise Refused("NOT_DONE", "its input is gone")
+
+    work = made_of(bench, [])
+    with pytest.raises(Refused):
+        work.create(REQUEST, check=refuse)
+    first = work.create(REQUEST, check=lambda: None)
+    assert work.create(REQUEST, check=refuse) == first
+    with pytest.raises(Refused):
+        work.create(CreateDedupRequest(name="dedups/b", request_id="b", spec=REQUEST.spec), check=refuse)
+    with pytest.raises(AlreadyExists):
+        work.create(CreateDedupRequest(name="dedups/a", request_id="b"), check=refuse)
+    only_checked = CreateDedupRequest(name="dedups/a", request_id="a", spec=REQUEST.spec, validate_only=True)
+    with pytest.raises(Refused):
+        work.create(only_checked, check=refuse)
+    work.cancel(CancelRequest(name="dedups/a"), OPERATOR)
+    assert work.create(REQUEST, check=refuse, anew=True).state == STATE_CANCELLED
+    anew = CreateDedupRequest(name="dedups/a", request_id="b", spec=REQUEST.spec)
+    with pytest.raises(Refused):
+        work.create(anew, check=refuse, anew=True)
+
+
+def test_a_request_of_an_earlier_version_is_refused_unless_it_is_repeated(bench: Bench) -> None:
+    spec = DedupSpec(manifest_key="private", logic_version="v1")
+    request = CreateDedupRequest(name="dedups/a", request_id="a", spec=spec)
+    work = made_of(bench, [])
+    first = work.create(request)
+    work.logic_version = "v2"
+    assert work.create(request) == first
+    with pytest.raises(InvalidField, match="logic_version"):
+        work.create(CreateDedupRequest(name="dedups/b", request_id="b", spec=spec))
 
 
 def test_what_was_cancelled_is_begun_anew_by_another_request_and_what_still_runs_of_it_records_nothing(

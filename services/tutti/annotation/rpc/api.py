@@ -32,6 +32,7 @@ from tutti.contracts.annotation.v1 import (
     CAMPAIGN_STATE_PUBLISHED,
     VERDICT_KEPT,
     VERDICT_LEFT_OUT,
+    AcceptedDemonstrations,
     Campaign,
     CampaignSpec,
     CampaignState,
@@ -220,13 +221,16 @@ class AnnotationApi(AnnotatorCalls, GuidelineCalls):
     def CreateDemonstrations(self, request: CreateDemonstrationsRequest, call: Call) -> CreateDemonstrationsResponse:
         versions.check(request.spec)
         self._check_shown([each.campaign for each in request.spec.accepted], call)
-        if not self._units.run(lambda unit: self._published.resource.find(unit, request.name)):
-            for place, each in enumerate(request.spec.accepted):
-                now = self.FindDemonstrations(FindDemonstrationsRequest(campaign=each.campaign), call).accepted
-                if each != now:
-                    expected = f"{now.content_digest}, the answers that are accepted now; ask FindDemonstrations again"
-                    raise InvalidField(f"spec.accepted[{place}]", seen=each.content_digest, expected=expected)
-        return CreateDemonstrationsResponse(demonstrations=self._published.create(request))
+        made = self._published.create(request, check=lambda: self._check_newest(request.spec.accepted, call))
+        return CreateDemonstrationsResponse(demonstrations=made)
+
+    def _check_newest(self, accepted: Sequence[AcceptedDemonstrations], call: Call) -> None:
+        """Raises InvalidField if other answers are accepted now."""
+        for place, each in enumerate(accepted):
+            now = self.FindDemonstrations(FindDemonstrationsRequest(campaign=each.campaign), call).accepted
+            if each != now:
+                expected = f"{now.content_digest}, the answers that are accepted now; ask FindDemonstrations again"
+                raise InvalidField(f"spec.accepted[{place}]", seen=each.content_digest, expected=expected)
 
     def ReadDemonstrations(self, request: ReadDemonstrationsRequest, call: Call) -> ReadDemonstrationsResponse:
         found = self._published.get(GetRequest(name=request.name), call.principal)

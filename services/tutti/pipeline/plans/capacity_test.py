@@ -1,10 +1,11 @@
 """A recipe against the machines: refused for what cannot work on any, warned of what is near or may still come."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tutti.chassis.errors import InvalidField, Unavailable
+from tutti.chassis.errors import AlreadyExists, InvalidField, Unavailable
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest
 from tutti.contracts.scheduler.v1 import Node as Machine
 from tutti.pipeline.plans import graph
@@ -86,6 +87,23 @@ def test_agents_of_a_platform_that_has_just_started_are_waited_for(world: World)
         world.api.CreateRun(request, CALL)
     world.train.nodes = (Machine(name="nodes/a", slots=64),)
     assert world.api.CreateRun(request, CALL).run.name
+
+
+def test_a_request_is_answered_again_after_the_agent_left_and_its_folder_is_gone(world: World) -> None:
+    request = CreateRunRequest(request_id="1", recipe=RECIPE, overrides=WIDE, directory=str(world.folder))
+    world.train.nodes = (Machine(name="nodes/a", slots=64),)
+    first = world.api.CreateRun(request, CALL).run
+    named = CreateRunRequest(name="runs/mine", recipe=RECIPE, overrides=WIDE, directory=str(world.folder))
+    assert world.api.CreateRun(named, CALL).run.name == "runs/mine"
+    world.pass_time(JOIN_SECONDS)
+    world.train.nodes = (A,)
+    joined = CreateRunRequest(request_id="2", recipe=RECIPE, overrides=WIDE, directory=str(world.folder))
+    assert world.api.CreateRun(joined, CALL).run.name == first.name, "the run has not ended"
+    shutil.rmtree(world.folder / "pages")
+    assert world.api.CreateRun(request, CALL).run.name == first.name
+    assert world.api.CreateRun(named, CALL).run.name == "runs/mine"
+    with pytest.raises(AlreadyExists):
+        world.api.CreateRun(CreateRunRequest(request_id="1", recipe=RECIPE, directory=str(world.folder)), CALL)
 
 
 def test_a_training_that_is_reused_needs_no_memory(world: World) -> None:

@@ -3,6 +3,7 @@
 Promises: nothing is recorded before; if the scheduler does not answer, recipes are checked without it, and runs begin.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator
 
 from tutti.backbone.embedded.database import EmbeddedDatabase
@@ -10,9 +11,10 @@ from tutti.chassis.config import memory
 from tutti.chassis.errors import InvalidField, Problem, Unavailable
 from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
+from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1 import Node
 from tutti.model.spec import StepSpec
-from tutti.pipeline.plans import graph
+from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.plans.capacity import Capacity, capacity_of, misfits, warnings
 from tutti.pipeline.recipes.recipe import Recipe
 
@@ -51,6 +53,18 @@ class Capacities:
                 raise Unavailable(f"{missing[0].message}; agents may still register")
             raise missing[0]
         return [each for node in nodes for each in warnings(node, capacity)]
+
+    def warnings(self, recipe: Recipe) -> list[str]:
+        """The warnings of `check`, for a recipe that is not refused whatever the machines are."""
+        if (capacity := self._capacity()) is None:
+            return []
+        return [each for node in graph.nodes(recipe) for each in warnings(node, capacity)]
+
+    def warnings_of(self, run: Run) -> list[str]:
+        """Those of a recorded run; none if its recipe is of a version that this one does not read."""
+        with contextlib.suppress(InvalidField):
+            return self.warnings(reading.read(run.spec.recipe))
+        return []
 
     def _capacity(self) -> Capacity | None:
         """None if the scheduler does not answer."""
