@@ -179,6 +179,23 @@ def test_a_page_is_found_by_the_path_of_its_file(
     assert page.name in refused.err.partition("the nearest")[2].partition("[NOT_FOUND]")[0]
 
 
+def test_the_input_folder_of_a_run_is_found_by_its_path(
+    data_dir: Path, pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(pages)
+    for path in (pages, tmp_path / "link"):
+        found = tutti("trace", path, "--down", "-o", "json", "--data-dir", data_dir)
+        assert found.code == 0, found.err
+        first, *made = found.json()["vertices"]
+        assert (first["kind"], first["name"].partition("/")[0]) == ("ingest", "ingests")
+        assert "checkpoint" in {each["kind"] for each in made}
+        assert first["name"] in found.err
+    monkeypatch.chdir(pages)
+    assert tutti("trace", ".", "-o", "json", "--data-dir", data_dir).json()["vertices"][0]["name"] == first["name"]
+    refused = tutti("trace", tmp_path, "--data-dir", data_dir)
+    assert (refused.code, "is a folder" in refused.err) == (1, True)
+
+
 def test_a_step_names_the_pages_that_it_saw(client: Client, data_dir: Path, slow: Slow, pages: Path) -> None:
     until(lambda: caught_up(client, slow), seconds=30, what="lineage")
     name, read = next((name, slow.read(name)) for name in slow.checkpoints)

@@ -1,4 +1,4 @@
-"""Files on this machine as names of pages: which document a run made of a file.
+"""Files and folders on this machine as names: the document that a run made of a file, the work that read a folder.
 
 Promises: a name that lineage knows is never taken for a file; of several runs that read a file the newest counts.
 """
@@ -15,6 +15,7 @@ from tutti.client.resources import list_all
 from tutti.report.documents import listed
 
 T = TypeVar("T")
+READINGS = "ingests/"
 RUNS = 20
 """The number of newest runs over the folder of a file in which it is looked for."""
 
@@ -50,6 +51,21 @@ def document_of(client: Client, path: str) -> str:
             continue
         if found is not None:
             return found.document or found.source
+    return ""
+
+
+def reading_of(client: Client, path: str) -> str:
+    """Return the work that read a folder of pages whole, for the newest run over it; "" if no run has it as its input.
+
+    `path` is absolute, or starts in the current folder.
+    """
+    real = os.path.realpath(path)
+    runs = list_all(client, "runs", fields=("name", "started_at", "input_path", "stages"))
+    of_folder = [run for run in runs if run.input_path and os.path.realpath(run.input_path) == real]
+    for run in sorted(of_folder, key=lambda run: run.started_at.ToNanoseconds(), reverse=True):
+        for stage in run.stages:
+            if stage.resource.startswith(READINGS):
+                return str(stage.resource)
     return ""
 
 

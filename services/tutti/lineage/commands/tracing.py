@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tutti.chassis.errors import NotFound
+from tutti.chassis.errors import InvalidField, NotFound
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.naming import LATEST, resolved
@@ -103,6 +103,7 @@ def trace(
     tutti trace https://docs.example/os.html --down  # the steps that used it
     tutti trace os.html --down                       # the same, if no other page has this ending
     tutti trace ./texts/training.md                  # a file in a folder that a run read
+    tutti trace ./texts --down                       # the folder: what was made of it
     tutti trace jobs/JOB --step 3                    # the pages that a step used
     tutti trace --text "Return a copy"
 
@@ -130,8 +131,7 @@ def trace(
             newest = client.scheduler.GetJob(GetRequest(name=job)).line if line is None else line
             answer = plain(client.lineage.TraceStep(TraceStepRequest(job=job, line=newest, step=step)))
         else:
-            name = named(client, resource)
-            answer = pagefiles.asked(client, name, lambda page: walked(client, page, direction, limit))
+            answer = followed(client, resource, direction, limit)
     if output == JSON:
         print_json(answer)
     else:
@@ -167,6 +167,23 @@ def indexed_jobs(client: Client) -> set[str]:
 def _read(training: Plain) -> set[str]:
     """The digests of the datasets that a training reads."""
     return {training.get("dataset", ""), *(each["dataset"] for each in training.get("mixture", []))}
+
+
+def followed(client: Client, resource: str, direction: str, limit: int) -> Plain:
+    """The walk from a resource, or from what was made of the file or folder at this path. Raises NotFound, Failure."""
+    try:
+        name = named(client, resource)
+        return pagefiles.asked(client, name, lambda page: walked(client, page, direction, limit))
+    except (NotFound, InvalidField):
+        if not os.path.isdir(resource):
+            raise
+    if made := pagefiles.reading_of(client, resource):
+        say(f"{resource} is the folder that {made} read")
+        return walked(client, made, direction, limit)
+    raise Failure(
+        f"{resource} is a folder, and no run has it as its input; expected a file in the input of a run, or the "
+        "resource of the stage that read or wrote the folder, as `tutti runs show RUN` lists them"
+    )
 
 
 def named(client: Client, resource: str) -> str:
