@@ -345,7 +345,7 @@ A recipe is a YAML or JSON file of at most 64 KiB that describes a *run*: which 
 and train on them. A run consists of *stages*, such as `ingest`, `dedup` and `train`.
 
     tutti recipes new --data ./folder > mine.yaml     # write a recipe to start from
-    tutti recipes check mine.yaml                     # list all errors of a recipe at once
+    tutti recipes check mine.yaml                     # all errors at once; parameters, tokens in a step, memory
     tutti recipes plan mine.yaml                      # which stages would run or be reused; time, disk and memory
     tutti run mine.yaml --set train.steps=100         # run it, with one key changed
     tutti runs show latest                            # its stages and their results

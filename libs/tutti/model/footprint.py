@@ -23,6 +23,8 @@ ROWS = "lower the rows of a microbatch, their tokens (data.context), or the size
 MODEL = (
     "choose a smaller model (size, model, tokenizer.vocabulary), or set shard: parameters with more ranks on more nodes"
 )
+MOST_TIMES = 2.5
+"""A rank takes at most about so many times its lower bound, beside torch itself."""
 FEWEST_ROWS = 16
 """Rows of logits that are held at once, whatever the vocabulary; see `tutti.model.head`."""
 
@@ -55,14 +57,15 @@ def footprint(training: Training, ranks: int, shard: str = "", *, activation_byt
 
 
 def _parameters(training: Training, layout: Layout, ranks: int, shard: str) -> int:
-    """Numbers: the parameters and a gradient, a second one for audits, the sum of the output matrix's gradient, and the
-    logits of a few positions.
+    """Numbers: the parameters and a gradient, a second one for audits, and, of a model that predicts tokens, the sum of
+    the output matrix's gradient and the logits of a few positions.
     """
     model, whole = training.model, layout.parameters
     own = whole
     if shard == PARAMETERS:
         own = -(-whole // ranks) + max(unit.length for unit in layout.units)
-    return own + (2 if training.audit_every else 1) * whole + (model.width + FEWEST_ROWS) * model.vocabulary
+    head = 0 if model.scalar_head else (model.width + FEWEST_ROWS) * model.vocabulary
+    return own + (2 if training.audit_every else 1) * whole + head
 
 
 def _mask(training: Training) -> int:
@@ -77,8 +80,10 @@ def _blocks(training: Training) -> int:
     """Numbers that a microbatch leaves for its backward.
 
     A block keeps its two normalized inputs, queries, keys, values, their mixture and the hidden layer; one that is
-    compiled may compute all but its input again.
+    compiled may compute all but its input again. Nothing of policies, whose answers may be short.
     """
+    if training.updates:
+        return 0
     model = training.model
     heads = 2 * (model.heads + model.kv_heads) * model.head_width
     block = model.width if training.step.compile else 2 * model.width + heads + 3 * model.hidden

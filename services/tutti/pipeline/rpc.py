@@ -35,6 +35,7 @@ from tutti.contracts.pipeline.v1 import (
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.pipeline.definitions.trainingstage import progress_of
 from tutti.pipeline.plans import graph
+from tutti.pipeline.plans.forecast import expected
 from tutti.pipeline.plans.owners import Owners
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.pipeline.recipes.values import Result, Sources
@@ -211,8 +212,14 @@ class PipelineApi:
 
     def CheckRecipe(self, request: CheckRecipeRequest, call: Call) -> CheckRecipeResponse:
         if request.all_problems:
-            problems, inputs = self._asked.problems(request, call, self._capacities.problems)
-            return CheckRecipeResponse(problems=map(_problem, problems), inputs=inputs)
+            problems, inputs, sound = self._asked.problems(request, call, self._capacities.problems)
+            response = CheckRecipeResponse(problems=map(_problem, problems), inputs=inputs)
+            if sound is not None:
+                response.warnings.extend(self._capacities.warnings(sound))
+                response.forecasts.extend(
+                    expected(node) for node in graph.nodes(sound) if node.stage.step_tokens(node.view)
+                )
+            return response
         recipe, sources = self._asked.read(request, call)
         response = self._planned(request, recipe, sources)
         reused = [stage.name for stage in response.stages if stage.reused]

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -88,7 +88,8 @@ def check(
         found = consulted_soon(data_dir, address, ask, names_resources)
     problems = [plain(each) for each in found.problems]
     if output == JSON:
-        print_json({"recipe": what, "problems": problems, "inputs": [plain(each) for each in found.inputs]})
+        parts = {name: [plain(each) for each in getattr(found, name)] for name in ("inputs", "forecasts")}
+        print_json({"recipe": what, "problems": problems, **parts, "warnings": list(found.warnings)})
     for each in problems if output != JSON else ():
         click.echo(f"{each['key']}: expected {each['expected']}, got {each['seen']}")
     for line in inputsamples.warnings(found.inputs):
@@ -96,6 +97,8 @@ def check(
     if problems:
         count = len(problems)
         raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
+    for line in (*trainings(found), *(f"warning: {each}" for each in found.warnings)):
+        say(line)
     say(f"{what} can be run; `tutti recipes plan` says what that takes. {NOT_CHECKED}")
 
 
@@ -163,9 +166,8 @@ def plan(
         click.echo(line)
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")
     click.echo(total(found, free))
-    for each in found.forecasts:
-        if each.rank_memory_bytes:
-            say(f"a training process of {each.stage} needs at least {size(each.rank_memory_bytes)} of memory")
+    for line in trainings(found):
+        say(line)
     filled = json.loads(found.recipe)
     if "train" in filled:
         train, context = filled["train"], filled["data"]["context"]
@@ -176,6 +178,18 @@ def plan(
     for line in (*inputsamples.warnings(found.inputs), *(f"warning: {each}" for each in found.warnings)):
         say(line)
     fitting.check(found, available, where)
+
+
+def trainings(found: CheckRecipeResponse) -> Iterator[str]:
+    """A line for each training, with what its recipe alone says."""
+    for each in found.forecasts:
+        parts = (
+            f"{each.parameters:,} parameters" if each.parameters else "",
+            f"{each.step_tokens:,} tokens in a step" if each.step_tokens else "",
+            f"at least {size(each.rank_memory_bytes)} of memory for each process" if each.rank_memory_bytes else "",
+        )
+        if told := ", ".join(filter(None, parts)):
+            yield f"{each.stage}: {told}"
 
 
 def there(folder: Path) -> Path:

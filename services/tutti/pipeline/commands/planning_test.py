@@ -1,5 +1,6 @@
 """A plan in words: what runs, what is reused, what is known of it and what is not."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,10 @@ def test_a_check_starts_nothing_and_needs_a_platform_only_for_what_may_be_in_it(
     check = ["recipes", "check", str(recipe), "--data-dir", str(data)]
     sound = CliRunner().invoke(build(), check)
     assert sound.exit_code == 0, sound.output
+    assert all(words in sound.stderr for words in ("train: ", "parameters", "tokens in a step", "at least"))
+    long = CliRunner().invoke(build(), [*check, "--set", "data.context=4000", "-o", "json"])
+    (train,) = json.loads(long.stdout)["forecasts"]
+    assert int(train["step_tokens"]) % 4000 == 0 < int(train["parameters"])
     wrong = CliRunner().invoke(build(), [*check, "--set", "train.steps=none"])
     assert wrong.stdout.startswith("train.steps: expected")
     named = [*check, "--set", f"dedup.against=[datasets/{'a' * 64}]"]

@@ -20,6 +20,7 @@ from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.common.v1 import STATE_DONE
 from tutti.contracts.pipeline.v1 import RunFigures
 from tutti.model.footprint import Footprint
+from tutti.model.spec import ModelSpec
 from tutti.pipeline.definitions.blobchecks import Checked
 from tutti.pipeline.recipes.instance import Keys
 from tutti.pipeline.recipes.sections import FileKeys
@@ -263,8 +264,19 @@ class StageDef:
         """Bytes that each training process of the stage holds at least, where they follow from the recipe."""
         return None
 
-    def footprint(self, view: View) -> Footprint | None:
-        """The memory of the training processes of the stage on processors, where it follows from the recipe."""
+    def trained_parameters(self, view: View) -> int | None:
+        """The parameters of the model that the stage trains, where they follow from the recipe."""
+        return None
+
+    def step_tokens(self, view: View) -> int | None:
+        """The tokens that a step of the training reads, where they follow from the recipe."""
+        return None
+
+    def footprint(self, view: View, begun: ModelSpec | None = None) -> Footprint | None:
+        """The memory of the training processes of the stage on processors, where it is known before a run.
+
+        `begun` is the model of the checkpoint of an earlier run that the stage goes back to.
+        """
         return None
 
     def slots(self, view: View) -> int:

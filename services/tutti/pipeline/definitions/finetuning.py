@@ -16,7 +16,7 @@ from tutti.backbone.blobs import BlobMissing
 from tutti.chassis.errors import InvalidField, NotFound
 from tutti.chassis.rpc.kinds import kind_of
 from tutti.chassis.service import Host
-from tutti.checkpoints.keys import checkpoint_of
+from tutti.checkpoints.keys import checkpoint_of, manifest_key
 from tutti.contracts.committer.v1 import Checkpoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import RoleModel as WireModel
@@ -28,12 +28,14 @@ from tutti.corpus.conversations.template import REMEDY, TEMPLATES
 from tutti.corpus.tokens.dataset import tokenizer_key
 from tutti.corpus.tokens.tokenizer import BytePairTokenizer, TokenizerError
 from tutti.judgements.intervals import Proportion
+from tutti.model.footprint import Footprint, footprint
 from tutti.model.heldout import HeldOut
 from tutti.model.programs import records
 from tutti.model.spec import ModelSpec, OptimizerSpec, Recorded, SpecError, StepSpec
 from tutti.model.training import Initial, RoleModel, Training
 from tutti.pipeline.definitions.checkpoints import begun_of, tokenizer_of
 from tutti.pipeline.definitions.definition import StageContext
+from tutti.pipeline.definitions.pretraining import ANY, own_model
 from tutti.pipeline.definitions.trainingstage import TrainingStage, leaf_rows, misfits
 from tutti.pipeline.recipes.begun import Begun
 from tutti.pipeline.recipes.declared import declares, values
@@ -49,6 +51,8 @@ from tutti.records.figures import DECIDED, LEFT_OUT, READ
 from tutti.records.manifest import Kind, Manifest
 
 FEWEST_POINTS = 4
+TO_BE_MADE = Result("", manifest_key("to-be-made", 0, 1), ANY)
+"""An input of a training of which only the memory matters."""
 ACCURACY = "accuracy"
 CALIBRATION: Mapping[str, str] = {ACCURACY: "accuracy {}", "calibration_error": "ECE {:.3f}"}
 """The figures of a model that predicts preferences."""
@@ -236,6 +240,18 @@ class FinetuningStage(TrainingStage):
         """Rows that are read; 0 where the steps follow from the samples."""
         section = _section(view)
         return float((section.steps or 0) * section.microbatches * (section.rows or 0))
+
+    def footprint(self, view: View, begun: ModelSpec | None = None) -> Footprint | None:
+        """Of the model of the checkpoint, or of that which a training of the recipe makes before."""
+        model, section = begun or own_model(view), view.section(JobSection)
+        if model is None:
+            return None
+        filled = replace(TO_BE_MADE, count=1, begun=Begun(model, ANY, ANY, template=ANY))
+        asked = StageContext(view, {role.name: (filled,) for role in self.roles})
+        try:
+            return footprint(self._training(asked), section.ranks, section.sharded)
+        except InvalidField:
+            return None  # it is refused for the same reason when the checkpoint is there
 
     def unforeseeable(self, view: View) -> str:
         return "" if _section(view).steps else "its steps follow from how many samples there are"

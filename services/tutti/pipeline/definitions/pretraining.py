@@ -81,9 +81,15 @@ def training(
 
 def parameters(view: View) -> int:
     """The parameters of the model that the recipe describes and trains, each counted once; 0 where there is none."""
+    found = own_model(view)
+    return Layout(found).parameters if found else 0
+
+
+def own_model(view: View) -> ModelSpec | None:
+    """The model that the recipe describes and trains; None where there is none."""
     if view.nearest(TrainPart) is None or goes_on_with_import(view):
-        return 0
-    return Layout(training(view, ANY).model).parameters
+        return None
+    return training(view, ANY).model
 
 
 def goes_on_with_import(view: View) -> bool:

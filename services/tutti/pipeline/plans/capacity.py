@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from tutti.chassis.errors import InvalidField
 from tutti.contracts.scheduler.v1 import Node as Machine
+from tutti.model.footprint import MOST_TIMES
+from tutti.model.spec import ModelSpec
 from tutti.pipeline.plans.graph import Node
 from tutti.records.sizes import size
 
-NEAR = 0.8
-"""The share of a memory above which a training is likely to lack some: services and torch itself need it too."""
+ALL = "all nodes together"
 ADD_AGENT = "start an agent: `python -P -m tutti.trainer`, on this or another machine"
 
 
@@ -48,9 +49,12 @@ def capacity_of(machines: list[Machine], *, closed: bool, here: int, slots: int)
     )
 
 
-def misfits(node: Node, capacity: Capacity) -> Iterator[InvalidField]:
-    """The errors of a stage that no registered node, or all of them together, can hold."""
-    slots, footprint = node.stage.slots(node.view), node.stage.footprint(node.view)
+def misfits(node: Node, capacity: Capacity, begun: ModelSpec | None = None) -> Iterator[InvalidField]:
+    """The errors of a stage that no registered node, or all of them together, can hold.
+
+    `begun` is the model of the checkpoint of an earlier run that the stage goes back to.
+    """
+    slots, footprint = node.stage.slots(node.view), node.stage.footprint(node.view, begun)
     if capacity.closed and slots > capacity.slots:
         expected = f"at most {capacity.slots}, the slots of the agents here; `tutti up --agents N` starts more agents"
         yield node.view.refused("ranks", seen=slots, expected=expected)
@@ -58,7 +62,7 @@ def misfits(node: Node, capacity: Capacity) -> Iterator[InvalidField]:
         return
     for need, of, available, where in (
         (footprint.rank, "a training process of at least", capacity.largest, capacity.where),
-        (footprint.gang, f"{slots} training processes of together at least", capacity.total, "all nodes together"),
+        (footprint.gang, f"{slots} training processes of together at least", capacity.total, ALL),
     ):
         if 0 < available < need:
             seen = f"{of} {size(need)} of memory"
@@ -67,17 +71,24 @@ def misfits(node: Node, capacity: Capacity) -> Iterator[InvalidField]:
             return
 
 
-def warnings(node: Node, capacity: Capacity) -> Iterator[str]:
-    """The things that a stage may wait for, or run out of, in words."""
-    slots, footprint = node.stage.slots(node.view), node.stage.footprint(node.view)
+def warnings(node: Node, capacity: Capacity, begun: ModelSpec | None = None) -> Iterator[str]:
+    """The things that a stage may wait for, or run out of, in words; `begun` as in `misfits`."""
+    slots, footprint = node.stage.slots(node.view), node.stage.footprint(node.view, begun)
     if not capacity.closed and slots > capacity.slots:
         key = node.view.key("ranks")
         yield (
             f"{key}: {node.name} needs {slots} slots, one a rank, and the registered agents have {capacity.slots}: it "
             f"waits for more; {ADD_AGENT}"
         )
-    if footprint is not None and NEAR * capacity.total < footprint.gang <= capacity.total:
-        yield (
-            f"{node.name} needs at least {size(footprint.gang)} of the {size(capacity.total)} of memory that "
-            f"{capacity.where} has, and may run out of it: {footprint.remedy}"
-        )
+    if footprint is None:
+        return
+    for need, of, available, where in (
+        (footprint.rank, "a training process of ", capacity.largest, capacity.where),
+        (footprint.gang, "" if slots == 1 else "together, the training processes of ", capacity.total, ALL),
+    ):
+        if need <= available < MOST_TIMES * need:
+            yield (
+                f"{of}{node.name} needs at least {size(need)} of memory, and may need {MOST_TIMES:g} times as much; "
+                f"{where} has {size(available)}: if it runs out of memory, {footprint.remedy}"
+            )
+            return

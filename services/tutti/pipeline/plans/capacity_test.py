@@ -51,7 +51,7 @@ def test_what_no_node_has_memory_for_is_refused_and_what_is_near_is_a_warning() 
     assert judged(Capacity(8), *LONG) == ([], [])
     refused, near = judged(large, "data.context=30000", "train.ranks=2")
     assert refused == []
-    assert "may run out of it" in near[0]
+    assert "16.0 GiB" in near[0]
     together, _ = judged(large, "data.context=40000", "train.ranks=2")
     assert together == ["train"]
 

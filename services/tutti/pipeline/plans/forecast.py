@@ -33,7 +33,7 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
     machine.
     """
     stage, view = node.stage, node.view
-    found = Forecast(stage=node.name)
+    found = expected(node)
     resident = stage.resident
     if resident:
         found.memory_bytes = resident.nbytes + resident.page * files
@@ -43,10 +43,6 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
         return found
     if (disk := stage.disk(view)) is not None:
         found.disk_bytes = disk
-    if (held := stage.memory(view)) is not None:
-        found.memory_bytes = held
-    if (held := stage.rank_memory(view)) is not None:
-        found.rank_memory_bytes = held
     work, elsewhere = stage.amount(view, files), stage.measured
     if not work:
         missing = "the pages are crawled" if view.nearest(CrawlSection) else "its inputs are made"
@@ -67,6 +63,21 @@ def forecast(node: Node, files: int, measured: Sequence[Measure]) -> Forecast:
     elif share > FAR:
         found.basis += "; at most, as starting is in it as often"
     found.basis += memory
+    return found
+
+
+def expected(node: Node) -> Forecast:
+    """The forecast as far as it follows from the recipe alone."""
+    stage, view = node.stage, node.view
+    found = Forecast(stage=node.name)
+    for name, value in (
+        ("memory_bytes", stage.memory(view)),
+        ("rank_memory_bytes", stage.rank_memory(view)),
+        ("parameters", stage.trained_parameters(view)),
+        ("step_tokens", stage.step_tokens(view)),
+    ):
+        if value is not None:
+            setattr(found, name, value)
     return found
 
 

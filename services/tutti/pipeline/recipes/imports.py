@@ -34,6 +34,11 @@ def is_of_import(reference: str, stages: Stages) -> bool:
     return back[-1].startswith(IMPORTED) or any(stages[name].kind == IMPORT for name in back if name in stages)
 
 
+def beginning(reference: str, stages: Stages) -> str:
+    """The checkpoint of an earlier run, or the stage of the recipe, whose model the checkpoint of a reference has."""
+    return list(_back(reference, stages))[-1]
+
+
 def with_tokenizers(top: Stages, named: Stages) -> dict[str, Instance]:
     """The stages of top-level keys; texts that a training of an import reads have the tokenizer that came with it.
 

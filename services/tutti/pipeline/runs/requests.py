@@ -72,8 +72,10 @@ class Asked:
 
     def problems(
         self, request: CheckRecipeRequest, call: Call, fit: Callable[[Recipe], Iterable[InvalidField]]
-    ) -> tuple[list[InvalidField], list[InputReport]]:
+    ) -> tuple[list[InvalidField], list[InputReport], Recipe | None]:
         """Everything that is wrong with a recipe, and samples of its folders, whose content is not read whole.
+
+        Also the recipe itself, if nothing is wrong with it.
 
         `fit` judges whether the machines can hold a recipe that is not wrong in itself.
         """
@@ -82,7 +84,7 @@ class Asked:
         whole = recipe is not None
         recipe = recipe or reading.remains(request.recipe, request.overrides)
         if recipe is None:
-            return found, []
+            return found, [], None
         for resolve in (
             partial(self._embedded, request=request, call=call),
             self._owners.resolved,
@@ -102,7 +104,7 @@ class Asked:
             self._owners.foreseen(recipe)
         if whole:
             found += fit(recipe)
-        return found, reports(recipe, sources)
+        return found, reports(recipe, sources), None if found else recipe
 
     def files(self, request: ListRecipeFilesRequest) -> ListRecipeFilesResponse:
         """The files of text that a recipe names."""

@@ -117,11 +117,17 @@ class TrainStage(TrainingStage):
             if name.startswith(IMPORTED):
                 yield partial(_look_up, view, name, host)
 
+    def trained_parameters(self, view: View) -> int | None:
+        return parameters(view) or None
+
+    def step_tokens(self, view: View) -> int | None:
+        train = _part(view)
+        tokens: int = train.microbatches * train.rows * view.tokens.context
+        return tokens
+
     def amount(self, view: View, pages: int) -> float:
         """Tokens x parameters, to which the operations are in proportion (Kaplan et al. 2020, section 2.1)."""
-        train = _part(view)
-        tokens = train.steps * train.microbatches * train.rows * view.tokens.context
-        return float(tokens * parameters(view))
+        return float(_part(view).steps * (self.step_tokens(view) or 0) * parameters(view))
 
     def disk(self, view: View) -> int | None:
         """All checkpoints: none is removed by itself."""
@@ -139,20 +145,21 @@ class TrainStage(TrainingStage):
         found = _footprint(view, FEWEST_BYTES)
         return found.rank if found else None
 
-    def footprint(self, view: View) -> Footprint | None:
-        return _footprint(view, NUMBER_BYTES)
+    def footprint(self, view: View, begun: ModelSpec | None = None) -> Footprint | None:
+        return _footprint(view, NUMBER_BYTES, begun)
 
 
 def _part(view: View) -> TrainPart:
     return view.section(TrainPart)
 
 
-def _footprint(view: View, activation_bytes: int) -> Footprint | None:
-    """The memory of the training; None where it follows from an import."""
-    if goes_on_with_import(view):
+def _footprint(view: View, activation_bytes: int, begun: ModelSpec | None = None) -> Footprint | None:
+    """The memory of the training; None where it follows from an import whose model, `begun`, is not known."""
+    imported = goes_on_with_import(view)
+    if imported and begun is None:
         return None
-    train = _part(view)
-    return footprint(training(view, ANY), train.ranks, train.sharded, activation_bytes=activation_bytes)
+    train, made = _part(view), training(view, ANY, begun=begun if imported else None)
+    return footprint(made, train.ranks, train.sharded, activation_bytes=activation_bytes)
 
 
 def _training(asked: StageContext) -> Training:

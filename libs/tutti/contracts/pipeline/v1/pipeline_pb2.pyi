@@ -480,7 +480,9 @@ class CheckRecipeResponse(_message.Message):
 
     @_builtins.property
     def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Forecast]:
-        """forecasts of the stages that would run, if they were requested."""
+        """forecasts of the stages that would run, if they were requested; if all problems were, those of the trainings of a
+        recipe without problems, as far as the recipe alone says what they need.
+        """
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputReport]:
@@ -553,6 +555,8 @@ class Forecast(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
     RANK_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    STEP_TOKENS_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """stage by name."""
     seconds: _builtins.float
@@ -565,6 +569,10 @@ class Forecast(_message.Message):
     """basis of the estimate as text: the run in which it was measured, or another source."""
     rank_memory_bytes: _builtins.int
     """rank_memory_bytes: a lower bound for each training process."""
+    parameters: _builtins.int
+    """parameters of the model that a training makes, if the recipe describes it."""
+    step_tokens: _builtins.int
+    """step_tokens that a training reads in each step."""
     def __init__(
         self,
         *,
@@ -574,27 +582,37 @@ class Forecast(_message.Message):
         memory_bytes: _builtins.int | None = ...,
         basis: _builtins.str = ...,
         rank_memory_bytes: _builtins.int | None = ...,
+        parameters: _builtins.int | None = ...,
+        step_tokens: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_parameters", b"_parameters", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "_step_tokens", b"_step_tokens", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "parameters", b"parameters", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds", "step_tokens", b"step_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "basis", b"basis", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes", "_memory_bytes", b"_memory_bytes", "_parameters", b"_parameters", "_rank_memory_bytes", b"_rank_memory_bytes", "_seconds", b"_seconds", "_step_tokens", b"_step_tokens", "basis", b"basis", "disk_bytes", b"disk_bytes", "memory_bytes", b"memory_bytes", "parameters", b"parameters", "rank_memory_bytes", b"rank_memory_bytes", "seconds", b"seconds", "stage", b"stage", "step_tokens", b"step_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__disk_bytes: _TypeAlias = _typing.Literal["disk_bytes"]  # noqa: Y015
     _WhichOneofArgType__disk_bytes: _TypeAlias = _typing.Literal["_disk_bytes", b"_disk_bytes"]  # noqa: Y015
     _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
     _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
+    _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
     _WhichOneofReturnType__rank_memory_bytes: _TypeAlias = _typing.Literal["rank_memory_bytes"]  # noqa: Y015
     _WhichOneofArgType__rank_memory_bytes: _TypeAlias = _typing.Literal["_rank_memory_bytes", b"_rank_memory_bytes"]  # noqa: Y015
     _WhichOneofReturnType__seconds: _TypeAlias = _typing.Literal["seconds"]  # noqa: Y015
     _WhichOneofArgType__seconds: _TypeAlias = _typing.Literal["_seconds", b"_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__step_tokens: _TypeAlias = _typing.Literal["step_tokens"]  # noqa: Y015
+    _WhichOneofArgType__step_tokens: _TypeAlias = _typing.Literal["_step_tokens", b"_step_tokens"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__disk_bytes) -> _WhichOneofReturnType__disk_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_bytes) -> _WhichOneofReturnType__memory_bytes | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rank_memory_bytes) -> _WhichOneofReturnType__rank_memory_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seconds) -> _WhichOneofReturnType__seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step_tokens) -> _WhichOneofReturnType__step_tokens | None: ...
 
 Global___Forecast: _TypeAlias = Forecast  # noqa: Y015
 
