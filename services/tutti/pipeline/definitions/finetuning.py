@@ -242,7 +242,7 @@ class FinetuningStage(TrainingStage):
         return float((section.steps or 0) * section.microbatches * (section.rows or 0))
 
     def footprint(self, view: View, begun: ModelSpec | None = None) -> Footprint | None:
-        """Of the model of the checkpoint, or of that which a training of the recipe makes before."""
+        """The memory of training the model of the checkpoint, or the one that the recipe trains before."""
         model, section = begun or own_model(view), view.section(JobSection)
         if model is None:
             return None

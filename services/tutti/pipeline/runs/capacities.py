@@ -4,7 +4,7 @@ Promises: nothing is recorded before; if the scheduler does not answer, recipes 
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 
 from tutti.backbone.blobs import BlobMissing
@@ -23,7 +23,7 @@ from tutti.pipeline.plans import graph, reading
 from tutti.pipeline.plans.capacity import Capacity, capacity_of, misfits, warnings
 from tutti.pipeline.plans.graph import Node
 from tutti.pipeline.recipes.begun import Begun
-from tutti.pipeline.recipes.imports import CHECKPOINTS, IMPORT, INITIAL, beginning
+from tutti.pipeline.recipes.imports import CHECKPOINTS, INITIAL, beginning
 from tutti.pipeline.recipes.recipe import Recipe
 from tutti.records.canonical import is_digest
 from tutti.records.errors import CorpusError
@@ -79,8 +79,9 @@ class Capacities:
     def _nodes(self, recipe: Recipe) -> list[tuple[Node, ModelSpec | None]]:
         """The stages that train, each with the model of the checkpoint of an earlier run that it goes back to."""
         model_of = cache(self._model_of)
-        trained = [node for node in graph.nodes(recipe) if node.stage.slots(node.view)]
-        return [(node, model_of(_begins_with(node))) for node in trained]
+        every = {node.name: node for node in graph.nodes(recipe)}
+        trained = [node for node in every.values() if node.stage.slots(node.view)]
+        return [(node, model_of(_begins_with(node, every))) for node in trained]
 
     def _model_of(self, checkpoint: str) -> ModelSpec | None:
         """None for no checkpoint, and for one that is not there: that is refused by the key that names it."""
@@ -103,13 +104,12 @@ class Capacities:
         return capacity_of(machines, closed=closed, here=here, slots=StepSpec.leaves)
 
 
-def _begins_with(node: Node) -> str:
+def _begins_with(node: Node, every: Mapping[str, Node]) -> str:
     """The checkpoint of an earlier run, or of an import, that a stage goes back to; "" for none."""
-    stages = node.view.recipe.stages
-    for reference in node.view.instance.inputs.get(INITIAL, ()):
-        found = beginning(reference, stages)
-        if found in stages and stages[found].kind == IMPORT:
-            digest = stages[found].section.path  # that of the folder, once that was read
-            return f"{CHECKPOINTS}{import_of(digest)}/0/0" if is_digest(digest) else ""
+    for reference in node.inputs.get(INITIAL, ()):
+        found = beginning(reference, node.view.recipe.stages)
+        folder = every[found].folder if found in every else None
+        if folder is not None and folder.model and is_digest(folder.path):  # a path, until the folder was read
+            return f"{CHECKPOINTS}{import_of(folder.path)}/0/0"
         return found if found.startswith(CHECKPOINTS) else ""
     return ""
