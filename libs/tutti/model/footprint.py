@@ -24,7 +24,7 @@ MODEL = (
     "choose a smaller model (size, model, tokenizer.vocabulary), or set shard: parameters with more ranks on more nodes"
 )
 MOST_TIMES = 2.5
-"""A rank takes at most about so many times its lower bound, beside torch itself."""
+"""The highest factor by which the memory of a rank exceeds its lower bound, beside torch itself: about this."""
 FEWEST_ROWS = 16
 """Rows of logits that are held at once, whatever the vocabulary; see `tutti.model.head`."""
 

@@ -103,7 +103,7 @@ def trace(
     tutti trace https://docs.example/os.html --down  # the steps that used it
     tutti trace os.html --down                       # the same, if no other page has this ending
     tutti trace ./texts/training.md                  # a file in a folder that a run read
-    tutti trace ./texts --down                       # the folder: what was made of it
+    tutti trace ./texts --down                       # the results made from a folder
     tutti trace jobs/JOB --step 3                    # the pages that a step used
     tutti trace --text "Return a copy"
 
@@ -170,7 +170,7 @@ def _read(training: Plain) -> set[str]:
 
 
 def followed(client: Client, resource: str, direction: str, limit: int) -> Plain:
-    """The walk from a resource, or from what was made of the file or folder at this path. Raises NotFound, Failure."""
+    """The walk from a resource, or from the one made of the file or folder at this path. Raises NotFound, Failure."""
     try:
         name = named(client, resource)
         return pagefiles.asked(client, name, lambda page: walked(client, page, direction, limit))

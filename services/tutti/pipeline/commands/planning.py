@@ -181,7 +181,7 @@ def plan(
 
 
 def trainings(found: CheckRecipeResponse) -> Iterator[str]:
-    """A line for each training, with what its recipe alone says."""
+    """A line for each training, with the figures that follow from its recipe alone."""
     for each in found.forecasts:
         parts = (
             f"{each.parameters:,} parameters" if each.parameters else "",

@@ -481,7 +481,7 @@ class CheckRecipeResponse(_message.Message):
     @_builtins.property
     def forecasts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Forecast]:
         """forecasts of the stages that would run, if they were requested; if all problems were, those of the trainings of a
-        recipe without problems, as far as the recipe alone says what they need.
+        recipe without problems, as far as they follow from the recipe alone.
         """
 
     @_builtins.property
