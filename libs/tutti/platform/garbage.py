@@ -35,7 +35,7 @@ def kept() -> Iterator[None]:
 
 
 def collect_until(stopped: Callable[[float], bool]) -> None:
-    """Collect everything each `COLLECT_SECONDS`; `stopped` waits for a number of seconds, and returns True at the end."""
+    """Collect everything each `COLLECT_SECONDS`. `stopped` waits for a number of seconds; True ends it."""
     while not stopped(COLLECT_SECONDS):
         gc.collect()
 

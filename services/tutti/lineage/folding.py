@@ -34,8 +34,8 @@ from tutti.records.manifest import Kind, Manifest
 OWNERS, MANIFESTS = "owners", "manifests"
 BATCH, SHOWN = 50, 5
 REST = 50
-"""The time until the lists of owners are read again, as a multiple of the time that it took: a fiftieth of a processor is
-enough to check resources that came by events, however many there are.
+"""The time until the lists of owners are read again, as a multiple of the time that it took: a fiftieth of a processor
+is enough to check resources that came by events, however many there are.
 """
 GONE = (CHECKPOINT_STATE_PRUNED, CHECKPOINT_STATE_QUARANTINED)
 
