@@ -33,10 +33,13 @@ from tutti.records.canonical import content_digest
 INTERVAL_SECONDS = 5.0
 BLOCKED_STEPS = 60  # between two looks at copies that differ, unless the database says that something changed
 PAGE = 500
+"""The most records of a batch."""
+LOOK = 200
+"""The number of records that are read together, the newest first, in the search for new ones."""
 KNOWN = 10_000
 """Records at the end of the chain that are compared when a process starts."""
-REMEMBERED = 2 * PAGE
-"""The number of sealed records that are kept in memory, the newest: the search for new ones ends at a page with one."""
+REMEMBERED = LOOK
+"""The number of sealed records that are kept in memory, the newest: the search for new ones ends where it finds one."""
 _COLUMNS = (
     "seq", "at", "user", "tenant", "method", "action", "resource", "revision", "outcome", "reason", "address", "times"
 )  # fmt: skip
@@ -75,6 +78,8 @@ class Sealer:
         self._newest: Batch | None = None
         self._known: dict[str, int] = {}
         self._sealed: dict[int, str] = {}
+        self._counted: frozenset[int] = frozenset()
+        """The numbers of records that were still counted: others that came since may lie before them."""
         self._seen: int | None = None
         self._blocked_by: Seals | None = None
         self._skipped = 0
@@ -94,7 +99,7 @@ class Sealer:
             return False
         if not (self._head and self._unchanged(self._head)) and not self._prepared():
             return False
-        fresh, pending = self._units.run(self._unsealed, isolation=Isolation.READ_COMMITTED)
+        fresh, counted = self._units.run(self._unsealed, isolation=Isolation.READ_COMMITTED)
         if any(self._sealed.get(int(row["seq"])) for row in fresh):
             self._head = None  # a sealed record was changed: compare, and name it
             return False
@@ -102,7 +107,7 @@ class Sealer:
             if not self._seal(fresh[begin : begin + PAGE]):
                 self._head = None
                 return True  # another copy sealed something: look again
-        self._seen = None if pending else newest
+        self._counted, self._seen = counted, None if counted else newest
         return False
 
     def _looks_again(self) -> bool:
@@ -217,19 +222,21 @@ class Sealer:
             self._known = dict(newest)
             self._sealed = {seq: digest for seq, digest in self._sealed.items() if seq >= first}
 
-    def _unsealed(self, unit: Unit) -> tuple[list[Row], bool]:
-        """Records that no batch has, in their order, and whether some are still being counted."""
-        found: list[Row] = []
-        pending, before = False, None
+    def _unsealed(self, unit: Unit) -> tuple[list[Row], frozenset[int]]:
+        """Records that no batch has, in their order, and the numbers of those that are still counted."""
+        found: dict[int, Row] = {}
+        before = None
         while page := _page(unit, before):
-            new = [row for row in page if row_digest(row) not in self._known]
-            final = [row for row in new if _is_final(row, micros(unit.now))]
-            pending |= len(final) < len(new)
-            found += final
+            new = {int(row["seq"]): row for row in page if row_digest(row) not in self._known}
+            found |= new
             if len(new) < len(page):
                 break
             before = page[-1]["seq"]
-        return found[::-1], pending
+        for row in _rows_of(unit, sorted(self._counted - found.keys())):
+            if row_digest(row) not in self._known:
+                found[int(row["seq"])] = row
+        final = [found[seq] for seq in sorted(found) if _is_final(found[seq], micros(unit.now))]
+        return final, frozenset(found.keys() - {int(row["seq"]) for row in final})
 
 
 def verify(units: Units, blobs: Blobs, retention: timedelta, expected: str = "") -> Verdict:
@@ -345,7 +352,7 @@ def _newest(unit: Unit) -> int:
 
 def _page(unit: Unit, before: Any) -> list[Row]:
     table = unit.tables.audit
-    query = select(table).order_by(table.c.seq.desc()).limit(PAGE)
+    query = select(table).order_by(table.c.seq.desc()).limit(LOOK)
     return _read(unit, query if before is None else query.where(table.c.seq < before))
 
 

@@ -17,7 +17,7 @@ from tutti.chassis.errors import Refused
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.store import audit
-from tutti.chassis.store.auditseals import REMEMBERED, Sealer, Verdict, acknowledge, digest_of, verify
+from tutti.chassis.store.auditseals import LOOK, REMEMBERED, Sealer, Verdict, acknowledge, digest_of, verify
 from tutti.chassis.store.seals import key_of
 from tutti.chassis.store.tables import tables_of
 from tutti.chassis.store.unit import Unit, Units
@@ -137,6 +137,22 @@ def test_refusals_are_sealed_when_their_minute_is_over_with_their_number(trail: 
     found = trail.verify()
     assert (found.records, found.unsealed, found.problems) == (4, 0, ())
     assert b'"times":3' in trail.blobs.get(key_of("scheduler", 4))
+
+
+def test_a_refusal_is_sealed_however_many_changes_came_in_its_minute(trail: Trail) -> None:
+    def change(unit: Unit) -> None:
+        for number in range(LOOK + 1):
+            audit.changed(unit, ENGINEER, "CancelJob", f"jobs/{number}", 2)
+
+    trail.refuse()
+    trail.seal()
+    trail.units.run(change)
+    trail.seal()
+    assert trail.verify().unsealed == 1
+    trail.clock.advance(61)
+    trail.change("jobs/later")
+    trail.seal()
+    assert (trail.verify().records, trail.verify().unsealed) == (3 + 1 + LOOK + 1 + 1, 0)
 
 
 def test_a_record_that_was_changed_or_removed_in_the_database_is_named(trail: Trail) -> None:
