@@ -243,12 +243,35 @@ def test_what_is_to_be_pruned_is_listed_before_and_where_there_is_nothing_that_i
 ) -> None:
     newest = max(client.committer.ListCheckpoints(ListRequest()).checkpoints, key=lambda each: each.step)
     listed = tutti("checkpoints", "prune", newest.job, "--keep-last", "1", "--data-dir", data_dir)
-    assert newest.name not in listed.out
-    assert (listed.out.count("checkpoints/"), listed.err) == (3, "nothing was removed; add --yes to remove these\n")
+    assert listed.out.count("would delete  checkpoints/") == 3
+    (kept,) = [line for line in listed.out.splitlines() if line.startswith("would keep")]
+    assert newest.name in kept
+    assert "the newest of line 0" in kept
+    assert listed.err.startswith("nothing was deleted; with --yes, 3 checkpoints are deleted")
     for asked in ([], ["--yes"]):
         nothing = tutti("checkpoints", "prune", newest.job, "--keep-last", "4", *asked, "--data-dir", data_dir)
-        said = "there is nothing to remove beside the last 4 of each line and what is pinned or in use\n"
-        assert (nothing.code, nothing.out, nothing.err) == (0, "", said)
+        assert nothing.code == 0
+        assert "delete" not in nothing.out
+        assert nothing.out.count("of the newest 4 of line 0") == 4
+        assert nothing.err.startswith("there is nothing to delete")
+
+
+def test_checkpoints_of_selected_runs_are_listed_as_those_of_their_jobs(client: Client, data_dir: Path) -> None:
+    newest = max(client.committer.ListCheckpoints(ListRequest()).checkpoints, key=lambda each: each.step)
+    runs = client.pipeline.ListRuns(ListRequest()).runs
+    users = [run.name for run in runs if any(each.resource == newest.job for each in run.stages)]
+
+    def listed(*selection: str) -> Any:
+        return tutti(
+            "checkpoints", "prune", *selection, "--keep-last", "1", "-o", "json", "--data-dir", data_dir
+        ).json()
+
+    of_job = listed(newest.job)
+    assert (len(of_job["checkpoints"]), of_job["deleted"], len(of_job["kept"])) == (3, False, 1)
+    assert listed(newest.job, *users) == of_job
+    tutti("runs", "tag", *users, "--add", "small", "--data-dir", data_dir)
+    assert listed("--filter", "tags:small") == of_job
+    assert listed("--archived")["checkpoints"] == []
 
 
 def test_a_rebuild_from_the_command_line_leaves_a_whole_graph_as_it_was(

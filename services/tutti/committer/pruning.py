@@ -11,7 +11,7 @@ from tutti.checkpoints.bodies import Body, decode_body
 from tutti.checkpoints.imported import ImportBody
 from tutti.checkpoints.keys import ShardName
 from tutti.committer.records import Records
-from tutti.committer.retention import CheckpointAge, prunable
+from tutti.committer.retention import CheckpointAge, reasons_to_keep
 from tutti.committer.settings import CommitterSettings
 from tutti.committer.suspects import WHOLE
 from tutti.committer.uses import Uses
@@ -42,20 +42,24 @@ class Pruning:
         self.host, self.records, self.settings, self.uses = host, records, settings, uses
         self.checkpoints, self.lines = checkpoints, lines
 
-    def prune(self, job: str, *, keep_last: int, dry_run: bool) -> list[CheckpointAge]:
-        """Prune, and return the pruned checkpoints; pins and references are checked in the transaction that removes the
-        names.
+    def prune(self, job: str, *, keep_last: int, dry_run: bool) -> dict[CheckpointAge, list[str]]:
+        """Prune, and return all committed checkpoints with the reasons why each was kept; one without was pruned.
+
+        Pins and references are checked in the transaction that removes the names.
         """
 
-        def choose(unit: Unit) -> list[CheckpointAge]:
+        def choose(unit: Unit) -> dict[CheckpointAge, list[str]]:
             epoch = self.records.epoch(unit, job, lock=not dry_run)
             found = self.checkpoints.select(unit, job=f"jobs/{job}", state=CHECKPOINT_STATE_COMMITTED)
-            in_use = self.uses.names(unit)
+            in_use = {
+                name: [f"in use by {', '.join(sorted(users))}"] for name, users in self.uses.by_checkpoint(unit).items()
+            }
             if epoch:
-                in_use |= {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint}
+                for name in {epoch.parent, OpenEpochResponse.FromString(epoch.response).checkpoint}:
+                    in_use.setdefault(name, []).append("the newest attempt of the job began with it")
             lines = self.lines.select(unit, job=f"jobs/{job}")
             training = Training.from_json(epoch.training) if epoch else None
-            chosen = prunable(
+            reasons = reasons_to_keep(
                 [
                     CheckpointAge(each.line, each.step, each.name, each.bytes, each.pinned, bool(each.suspect))
                     for each in found
@@ -66,9 +70,10 @@ class Pruning:
                 audited=training.audited if training else lambda step: step,
                 steady_until=steady_until(training.optimizer) if training else 0,
             )
-            for each in () if dry_run else chosen:
-                self._mark(unit, self.checkpoints.lock(unit, each.name))
-            return chosen
+            for each, kept in reasons.items():
+                if not kept and not dry_run:
+                    self._mark(unit, self.checkpoints.lock(unit, each.name))
+            return reasons
 
         return self.host.units.run(choose)
 

@@ -47,6 +47,11 @@ def test_retention_keeps_what_is_needed_and_removes_the_rest(world: Rehearsal) -
     request = PruneCheckpointsRequest(job="jobs/j", keep_last=1, validate_only=True)
     dry = world.api.PruneCheckpoints(request, CALL)
     assert list(dry.checkpoints) == ["checkpoints/j/0/10", "checkpoints/j/0/15"]
+    assert [(each.name, bool(each.reasons)) for each in dry.kept] == [
+        ("checkpoints/j/0/5", True),
+        ("checkpoints/j/0/20", True),
+    ]
+    assert dry.grace_seconds == 600
     assert world.checkpoint(10).state == CHECKPOINT_STATE_COMMITTED
     request.validate_only = False
     assert world.api.PruneCheckpoints(request, CALL) == dry
@@ -85,6 +90,9 @@ def test_a_checkpoint_is_kept_while_a_deployment_serves_it(world: Rehearsal) -> 
 
     every = [5, 10, 15]
     assert prunable() == every
+    prunable(deployment("deployments/a", 5, DEPLOYMENT_STATE_READY))
+    kept = {each.name: " ".join(each.reasons) for each in world.api.PruneCheckpoints(request, CALL).kept}
+    assert "deployments/a" in kept["checkpoints/j/0/5"]
     assert prunable(deployment("deployments/a", 5, DEPLOYMENT_STATE_STARTING)) == [10, 15]
     assert prunable(deployment("deployments/a", 5, DEPLOYMENT_STATE_READY)) == [10, 15]
     assert prunable(deployment("deployments/b", 5, DEPLOYMENT_STATE_READY)) == [10, 15]

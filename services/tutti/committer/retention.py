@@ -1,4 +1,4 @@
-"""The checkpoints that retention may delete: committed ones that nothing needs.
+"""Why retention keeps committed checkpoints; it may delete those that nothing needs.
 
 The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay; so
 does the newest at or before the last audit, which a job resumes from when the next audit fails, and the newest before
@@ -7,7 +7,7 @@ the decay of the learning rate, from which a job can be extended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -23,16 +23,18 @@ class CheckpointAge:
     suspect: bool = False
 
 
-def prunable(
+def reasons_to_keep(
     committed: Iterable[CheckpointAge],
     *,
     keep_last: int,
     branch_points: Collection[tuple[int, int]],
-    in_use: Collection[str],
+    in_use: Mapping[str, Collection[str]],
     audited: Callable[[int], int],
     steady_until: int = 0,
-) -> list[CheckpointAge]:
-    """In order of line and step. `branch_points` are (line, step); `in_use` are names. `keep_last` is at least 1.
+) -> dict[CheckpointAge, list[str]]:
+    """Return why each checkpoint stays, in order of line and step; one without a reason may be pruned.
+
+    `branch_points` are (line, step); `in_use` are names, with the reasons. `keep_last` is at least 1.
 
     `audited(step)` is the step of the last audit up to `step`, 0 for none. `steady_until` is the last step before the
     learning rate decays.
@@ -42,15 +44,20 @@ def prunable(
     by_line: dict[int, list[CheckpointAge]] = {}
     for checkpoint in sorted(committed):
         by_line.setdefault(checkpoint.line, []).append(checkpoint)
-    return [
-        checkpoint
-        for of_line in by_line.values()
-        for checkpoint in of_line[:-keep_last]
-        if not checkpoint.pinned
-        and checkpoint not in (_covered(of_line, audited), _steady(of_line, steady_until))
-        and (checkpoint.line, checkpoint.step) not in branch_points
-        and checkpoint.name not in in_use
-    ]
+    found: dict[CheckpointAge, list[str]] = {}
+    for line, of_line in by_line.items():
+        last, covered, steady = of_line[-keep_last:], _covered(of_line, audited), _steady(of_line, steady_until)
+        newest = f"of the newest {keep_last} of line {line}" if keep_last > 1 else f"the newest of line {line}"
+        for each in of_line:
+            reasons = {
+                newest: each in last,
+                "pinned": each.pinned,
+                "a line branches from it": (line, each.step) in branch_points,
+                "the newest that a passed audit covers; the job resumes from it if the next one fails": each == covered,
+                "the newest before the learning rate decays; the job can be extended from it": each == steady,
+            }
+            found[each] = [*(reason for reason, holds in reasons.items() if holds), *in_use.get(each.name, ())]
+    return found
 
 
 def _covered(of_line: list[CheckpointAge], audited: Callable[[int], int]) -> CheckpointAge | None:

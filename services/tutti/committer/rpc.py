@@ -38,6 +38,7 @@ from tutti.contracts.committer.v1 import (
     Garbage,
     GetCurveRequest,
     GetCurveResponse,
+    KeptCheckpoint,
     Line,
     OpenEpochRequest,
     OpenEpochResponse,
@@ -179,8 +180,11 @@ class CommitterApi:
         job = _check_job(request.job)
         if request.keep_last < 1:
             raise InvalidField("keep_last", seen=request.keep_last, expected="at least 1: the last good one stays")
-        chosen = self._pruning.prune(job, keep_last=request.keep_last, dry_run=request.validate_only)
-        return self._pruned(request, job, chosen)
+        found = self._pruning.prune(job, keep_last=request.keep_last, dry_run=request.validate_only)
+        response = self._pruned(request, job, [each for each, reasons in found.items() if not reasons])
+        kept = ((each, reasons) for each, reasons in found.items() if reasons)
+        response.kept.extend(KeptCheckpoint(name=each.name, reasons=reasons) for each, reasons in kept)
+        return response
 
     def _prune_import(self, request: PruneCheckpointsRequest) -> PruneCheckpointsResponse:
         if request.job or request.keep_last:
@@ -196,7 +200,9 @@ class CommitterApi:
         if chosen and not request.validate_only:
             self._shards.wake(job)
         return PruneCheckpointsResponse(
-            checkpoints=[each.name for each in chosen], bytes=sum(each.nbytes for each in chosen)
+            checkpoints=[each.name for each in chosen],
+            bytes=sum(each.nbytes for each in chosen),
+            grace_seconds=self._pruning.settings.grace_seconds,
         )
 
     def CollectGarbage(self, request: CollectGarbageRequest, call: Call) -> CollectGarbageResponse:

@@ -19,7 +19,7 @@ from tutti.committer.epochs import (
     require_same_job,
     transition_used,
 )
-from tutti.committer.retention import CheckpointAge, prunable
+from tutti.committer.retention import CheckpointAge, reasons_to_keep
 
 DONE = ShardState.VERIFIED
 progress = st.builds(Progress, st.integers(1, 30), st.integers(0, 2), st.sampled_from(list(ShardState)))
@@ -133,10 +133,12 @@ checkpoints = st.lists(
 def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
     committed: list[CheckpointAge], keep_last: int, points: set[tuple[int, int]]
 ) -> None:
-    gone = prunable(committed, keep_last=keep_last, branch_points=points, in_use={"0/7"}, audited=lambda step: step)
-    kept = [each for each in committed if each not in gone]
-    assert len(gone) == len(set(gone))
-    for each in gone:
+    found = reasons_to_keep(
+        committed, keep_last=keep_last, branch_points=points, in_use={"0/7": ["a"]}, audited=lambda step: step
+    )
+    kept = [each for each, reasons in found.items() if reasons]
+    assert list(found) == sorted(set(committed))
+    for each in set(committed) - set(kept):
         assert not each.pinned
         assert (each.line, each.step) not in points
         assert each.name != "0/7"
@@ -145,14 +147,30 @@ def test_the_last_ones_pinned_ones_and_referenced_ones_stay(
 
 @given(checkpoints, st.integers(0, 40))
 def test_the_newest_before_the_decay_stays(committed: list[CheckpointAge], until: int) -> None:
-    gone = prunable(
-        committed, keep_last=1, branch_points=set(), in_use=set(), audited=lambda step: step, steady_until=until
+    found = reasons_to_keep(
+        committed, keep_last=1, branch_points=set(), in_use={}, audited=lambda step: step, steady_until=until
     )
     for line in {each.line for each in committed}:
         steady = [each for each in committed if each.line == line and each.step <= until]
-        assert not steady or max(steady, key=lambda each: each.step) not in gone
+        assert not steady or found[max(steady, key=lambda each: each.step)]
+
+
+def test_each_reason_why_a_checkpoint_stays_is_named() -> None:
+    found = reasons_to_keep(
+        [CheckpointAge(0, step, f"0/{step}", 1, pinned=step == 15) for step in range(5, 45, 5)],
+        keep_last=1,
+        branch_points={(0, 20)},
+        in_use={"0/25": ["in use by releases/a"], "0/40": ["in use by samples/a"]},
+        audited=lambda step: step // 30 * 30,
+        steady_until=12,
+    )
+    reasons = {each.step: kept for each, kept in found.items()}
+    assert [step for step, kept in reasons.items() if not kept] == [5, 35]
+    words = {10: "decays", 15: "pinned", 20: "branches", 25: "releases/a", 30: "audit"}
+    assert all(word in kept for step, word in words.items() for (kept,) in [reasons[step]])
+    assert len(reasons[40]) == 2
 
 
 def test_keeping_none_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        prunable([], keep_last=0, branch_points=set(), in_use=set(), audited=lambda step: step)
+        reasons_to_keep([], keep_last=0, branch_points=set(), in_use={}, audited=lambda step: step)

@@ -53,9 +53,12 @@ class Uses:
         for name in sorted(set(checkpoints)):
             unit.tx.execute(insert(table), {"used_by": user, "checkpoint": name})
 
-    def names(self, unit: Unit) -> set[str]:
-        """The names of the checkpoints that are in use."""
-        return set(unit.tx.execute(select(self._table.c.checkpoint)).scalars())
+    def by_checkpoint(self, unit: Unit) -> dict[str, list[str]]:
+        """The names of the resources that use each checkpoint that is in use."""
+        found: dict[str, list[str]] = {}
+        for checkpoint, user in unit.tx.execute(select(self._table.c.checkpoint, self._table.c.used_by)):
+            found.setdefault(checkpoint, []).append(user)
+        return found
 
     def users(self, unit: Unit, checkpoint: str) -> list[str]:
         """The names of the resources that use a checkpoint."""

@@ -8,17 +8,17 @@ from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import Failure
 from tutti.cli.identity import fresh_id
 from tutti.cli.naming import LATEST, chosen, resolved
-from tutti.cli.output import JSON, output_option, patiently, print_json, print_one, say
+from tutti.cli.output import JSON, output_option, patiently, print_json, print_one
 from tutti.client import READING_SECONDS, Client
 from tutti.client.plain import plain
 from tutti.client.resources import list_all
 from tutti.committer.commands.curves import show_curve
 from tutti.committer.commands.folders import inspect
 from tutti.committer.commands.imports import import_folder
+from tutti.committer.commands.pruning import prune
 from tutti.contracts.committer.v1 import (
     GetCurveRequest,
     PinCheckpointRequest,
-    PruneCheckpointsRequest,
     VerifyCheckpointRequest,
 )
 from tutti.report.results import LIVE
@@ -96,36 +96,6 @@ def pin(name: str, off: bool, output: str, **where: Any) -> None:
         found = resolved(client, "checkpoints", name)
         request = PinCheckpointRequest(request_id=fresh_id(), name=found, pinned=not off)
         print_one(plain(client.committer.PinCheckpoint(request)), output)
-
-
-@click.command(
-    "prune",
-    short_help="Delete old checkpoints of a job, or an import.",
-    help="Delete all checkpoints of a job except the last N of each line, or the checkpoint of an import. Those in use "
-    "are kept. Without --yes, only list them.",
-)
-@click.argument("name", metavar="JOB|IMPORT")
-@click.option(
-    "--keep-last", type=click.IntRange(1, 2**31 - 1), default=3, show_default=True, help="Checkpoints of each line."
-)
-@click.option("--yes", is_flag=True, help="Delete, instead of listing.")
-@output_option
-@connection_options
-def prune(name: str, keep_last: int, yes: bool, output: str, **where: Any) -> None:
-    with connected(**where) as client:
-        request = PruneCheckpointsRequest(request_id=fresh_id(), validate_only=not yes)
-        if name.startswith("checkpoints/"):
-            request.checkpoint = resolved(client, "checkpoints", name)
-        else:
-            request.job, request.keep_last = resolved(client, "jobs", name), keep_last
-        found = plain(client.committer.PruneCheckpoints(request))
-    print_one(found, output)
-    if not found["checkpoints"] and request.checkpoint:
-        say(f"{request.checkpoint} was pruned before")
-    elif not found["checkpoints"]:
-        say(f"there is nothing to remove beside the last {keep_last} of each line and what is pinned or in use")
-    elif not yes:
-        say("nothing was removed; add --yes to remove these")
 
 
 def extend(group: click.Group) -> None:

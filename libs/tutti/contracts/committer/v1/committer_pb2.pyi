@@ -875,31 +875,69 @@ Global___PruneCheckpointsRequest: _TypeAlias = PruneCheckpointsRequest  # noqa: 
 
 @_typing.final
 class PruneCheckpointsResponse(_message.Message):
-    """PruneCheckpointsResponse lists removed checkpoints."""
+    """PruneCheckpointsResponse lists removed checkpoints, and those that stay."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKPOINTS_FIELD_NUMBER: _builtins.int
     BYTES_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    GRACE_SECONDS_FIELD_NUMBER: _builtins.int
     bytes: _builtins.int
     """bytes of their blobs."""
+    grace_seconds: _builtins.float
+    """grace_seconds between the removal and the deletion of the bytes."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """checkpoints that were (or would be) removed."""
+
+    @_builtins.property
+    def kept(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeptCheckpoint]:
+        """kept: the other committed checkpoints of the job, by line and step. Empty for an import."""
 
     def __init__(
         self,
         *,
         checkpoints: _abc.Iterable[_builtins.str] | None = ...,
         bytes: _builtins.int = ...,
+        kept: _abc.Iterable[Global___KeptCheckpoint] | None = ...,
+        grace_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "checkpoints", b"checkpoints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "checkpoints", b"checkpoints", "grace_seconds", b"grace_seconds", "kept", b"kept"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PruneCheckpointsResponse: _TypeAlias = PruneCheckpointsResponse  # noqa: Y015
+
+@_typing.final
+class KeptCheckpoint(_message.Message):
+    """KeptCheckpoint is a checkpoint that is not pruned."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of it."""
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """reasons why it stays, as text; at least one."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "reasons", b"reasons"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptCheckpoint: _TypeAlias = KeptCheckpoint  # noqa: Y015
 
 @_typing.final
 class CollectGarbageRequest(_message.Message):
