@@ -1,6 +1,6 @@
 """Events, canonical export and the doctor: asked of every service, shown as one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -167,11 +167,30 @@ def disk(data_dir: Path) -> DoctorResponse.Finding:
     return DoctorResponse.Finding(service="platform", check="disk", ok=not words, message=words or "there is room")
 
 
-@click.command()
+def examination(findings: Iterable[DoctorResponse.Finding], *, every: bool) -> Iterator[str]:
+    """Yield lines about each service: its problems, and how many of its checks found none, or all of these."""
+    by_service: dict[str, list[DoctorResponse.Finding]] = {}
+    for finding in findings:
+        by_service.setdefault(finding.service, []).append(finding)
+    for service, found in sorted(by_service.items()):
+        for finding in sorted(found, key=lambda each: each.ok):
+            if every or not finding.ok:
+                mark = "ok " if finding.ok else "BAD"
+                yield f"{mark}  {service:14} {finding.check}: {printable(finding.message)}"
+        sound = sum(each.ok for each in found)
+        if sound and not every:
+            yield f"ok   {service:14} {sound} check{'' if sound == 1 else 's'}"
+
+
+@click.command(short_help="Check the platform, and print problems with their remedies.")
+@click.option("--all", "every", is_flag=True, help="Print every check with its result.")
 @output_option
 @connection_options
-def doctor(output: str, **where: Any) -> None:
-    """Check the platform, and print problems with their remedies."""
+def doctor(every: bool, output: str, **where: Any) -> None:
+    """Check the platform, and print problems with their remedies, by service, and the result last.
+
+    -o json has every check.
+    """
     with connected(**where) as client:
         found = client.admin.Doctor(DoctorRequest(), timeout=DOCTOR_SECONDS)
     if not where["address"]:
@@ -179,9 +198,8 @@ def doctor(output: str, **where: Any) -> None:
     if output == JSON:
         print_json([plain(each) for each in found.findings])
     else:
-        click.echo(f"{'ok' if found.ok else 'BAD'}: {found.verdict}\n")
-        for finding in sorted(found.findings, key=lambda each: each.ok):
-            mark = "ok " if finding.ok else "BAD"
-            click.echo(f"{mark}  {finding.service:14} {finding.check}: {printable(finding.message)}")
+        for line in examination(found.findings, every=every):
+            click.echo(line)
+        click.echo(f"\n{'ok' if found.ok else 'BAD'}: {found.verdict}")
     if not found.ok:
         raise SystemExit(FAILED)

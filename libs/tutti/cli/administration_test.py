@@ -83,11 +83,25 @@ def test_events_are_told_in_sentences_of_one_resource_and_from_where_a_reader_wa
     assert "after: expected the id of an event" in tail("ingest", "--after", "none")[2]
 
 
-def test_the_doctor_begins_with_its_verdict(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_prints_problems_and_a_line_for_each_service_and_ends_with_its_verdict(
+    stack: DataDir, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tutti(stack, capsys, "doctor")[1].splitlines()
-    assert out[0].startswith("BAD: 1 of ")
-    assert "needs attention: lineage: address: nobody serves lineage" in out[0]
-    assert out[2].startswith("BAD  lineage")
+    assert out[-1].startswith("BAD: 1 of ")
+    assert "needs attention: lineage: address: nobody serves lineage" in out[-1]
+    assert [line.split()[1] for line in out if line.startswith("BAD  ")] == ["lineage"]
+    sound = [line.split()[1] for line in out if line.startswith("ok   ")]
+    assert sound == sorted(set(sound))
+    assert "ingest" in sound
+
+
+def test_the_doctor_prints_every_check_if_it_is_asked_to(stack: DataDir, capsys: pytest.CaptureFixture[str]) -> None:
+    every = json.loads(tutti(stack, capsys, "doctor", "-o", "json")[1])
+    out = tutti(stack, capsys, "doctor", "--all")[1].splitlines()
+    assert len(out) == len(every) + 2
+    for each in every:
+        mark = "ok " if each["ok"] else "BAD"
+        assert any(line.startswith(f"{mark}  {each['service']:14} {each['check']}: ") for line in out)
 
 
 def test_a_service_that_does_not_answer_at_its_address_is_named(

@@ -20,7 +20,7 @@ COMMANDS = {
     "jobs": ("jobs", "ls", "-o", "json"),
     "nodes": ("nodes", "ls", "-o", "json"),
     "status": ("status",),
-    "doctor": ("doctor",),
+    "doctor": ("doctor", "--all"),
 }
 # As the superuser.
 CONSOLE = (

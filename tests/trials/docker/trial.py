@@ -286,7 +286,7 @@ def _sets(pages: str, limit: int) -> list[str]:
 def _doctor(project: Project) -> None:
     """The doctor finds nothing, at once or when a busy machine is calmer. Raises TrialError."""
     deadline = time.monotonic() + HEAL_SECONDS
-    while (done := project.tutti("doctor")).returncode != 0:
+    while (done := project.tutti("doctor", "--all")).returncode != 0:
         bad = [line for line in done.stdout.splitlines() if "BAD" in line]
         if time.monotonic() < deadline:
             print("\n".join(["the doctor is asked again:", *bad]), flush=True)
