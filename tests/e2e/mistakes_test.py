@@ -44,6 +44,16 @@ def test_a_wrong_recipe_is_refused_by_field(override: str, words: str, served: P
     assert_one_line(tutti(*tiny(served, pages, override)), 2, words)
 
 
+@pytest.mark.parametrize("override", ["train.stepps=3", "size=micro", "input.path=/nowhere/at/all"])
+def test_a_wrong_recipe_is_refused_in_the_same_words_before_a_platform_is_started(
+    override: str, served: Path, pages: Path, tmp_path: Path
+) -> None:
+    alone = tutti(*tiny(tmp_path / "new", pages, override))
+    assert alone.code == 2
+    assert alone.err.splitlines()[-1] == tutti(*tiny(served, pages, override)).err.splitlines()[-1]
+    assert not (tmp_path / "new").exists()
+
+
 def test_more_ranks_than_slots_are_refused_on_one_machine_where_no_agent_can_join(served: Path, pages: Path) -> None:
     wide = ("train.microbatches=1000", "train.ranks=1000")
     arguments = [each for override in wide for each in ("--set", override)]

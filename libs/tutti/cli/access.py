@@ -48,7 +48,7 @@ def consulted(data_dir: Path, address: str | None = None) -> Iterator[Platform]:
         with reached(data_dir, address) as platform:
             yield platform
     else:
-        with _in_process(data_dir) as services:
+        with in_process(data_dir) as services:
             yield Platform(Client.of_channels(services.channel))
 
 
@@ -58,8 +58,8 @@ def consulted_soon(data_dir: Path, address: str | None, ask: Callable[[Platform]
     Raises Unreachable if the platform is stopped and the question is about something that it may have: a resource was
     not found, or the answer `doubts` because of one.
     """
-    if not address and not _is_up(data_dir):
-        with _in_process(data_dir) as services:
+    if not address and not is_up(data_dir):
+        with in_process(data_dir) as services:
             failure: Failure | None = None
             try:
                 answer = ask(Platform(Client.of_channels(services.channel)))
@@ -75,7 +75,7 @@ def consulted_soon(data_dir: Path, address: str | None, ask: Callable[[Platform]
 
 
 @contextlib.contextmanager
-def _in_process(data_dir: Path) -> "Iterator[InProcessServices]":
+def in_process(data_dir: Path) -> "Iterator[InProcessServices]":
     """The services over empty stores, with the settings of a data directory. Raises Failure for wrong settings."""
     # It brings the services, for which few commands wait.
     from tutti.chassis.config.settings import SettingsError, load
@@ -94,6 +94,7 @@ def _exists(data_dir: Path) -> bool:
     return (data_dir / "version").exists()
 
 
-def _is_up(data_dir: Path) -> bool:
+def is_up(data_dir: Path) -> bool:
+    """Return whether a platform of the directory runs, starts or stops."""
     owner = owner_of(data_dir)
     return owner is not None and owner.alive()

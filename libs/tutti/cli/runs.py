@@ -11,7 +11,7 @@ import click
 
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
-from tutti.cli import INTERRUPTED, labels, recipefiles
+from tutti.cli import INTERRUPTED, foresight, labels, recipefiles
 from tutti.cli.access import consulted, reached, upheld
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.failures import MISUSE, Failure
@@ -124,6 +124,8 @@ def run(
     commands have ended. Ctrl-C or SIGTERM stops that platform; the same command resumes the run. If a platform runs
     already (`tutti up --detach`), the run continues without this command: Ctrl-C only stops watching.
 
+    A recipe with an error is refused before a platform is started.
+
     With --address, the run belongs to that platform, whose service `ingest` reads the folder.
     """
     if recipe is None:
@@ -142,8 +144,10 @@ def run(
             recipeclassifiers.resolve(platform, request, anew=False)
             show_plan(platform.client, request, output)
         return
+    wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
+    if not address and not detach:
+        foresight.refuse(data_dir, wanted, what)
     with upheld(data_dir, address, detach=detach) as platform, naming(what):
-        wanted = CreateRunRequest(request_id=fresh_id(), recipe=text, overrides=overrides, directory=directory)
         recipefiles.send(platform.client, wanted)
         recipeclassifiers.resolve(platform, wanted, anew=True)
         carry_out(platform, wanted, output, detach=detach)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from tutti.chassis.rpc.kinds import owners
 from tutti.cli import recipefiles
 from tutti.cli.access import consulted, consulted_soon
 from tutti.cli.connection import connection_options
 from tutti.cli.failures import MISUSE, Failure
+from tutti.cli.foresight import names_resources
 from tutti.cli.output import JSON, output_option, patiently, print_json, print_list, say
 from tutti.cli.overrides import Overridable, set_option
 from tutti.cli.platform import Platform
@@ -100,11 +100,6 @@ def check(
     for line in (*trainings(found), *(f"warning: {each}" for each in found.warnings)):
         say(line)
     say(f"{what} can be run; `tutti recipes plan` says what that takes. {NOT_CHECKED}")
-
-
-def names_resources(found: CheckRecipeResponse) -> bool:
-    """Return whether a problem of a recipe is with the name of a resource."""
-    return any(each.seen.strip("'").partition("/")[0] in owners() for each in found.problems if "/" in each.seen)
 
 
 @click.command(
