@@ -118,7 +118,7 @@ def test_a_table_of_documents_is_short_and_says_what_it_leaves_out(first: Any, d
     wrong = tutti("documents", "rejected", "--rule", "gopher", "--data-dir", data_dir)
     there = "rejected/gopher_least_words (2), rejected/malformed (1)"
     assert wrong.err == f"no page of {first['run']['name']} is rejected/gopher; there are {there}\n"
-    missing = tutti("documents", "find", "--url", "nobody", "--data-dir", data_dir)
+    missing = tutti("documents", "find", "nobody", "--data-dir", data_dir)
     assert missing.err == f"no page of {first['run']['name']} has 'nobody' in its URL or path\n"
 
 

@@ -97,6 +97,15 @@ def test_a_text_follows_its_prompt_and_its_end_has_a_reason(up: None, data_dir: 
     assert sampled(data_dir, "latest", "--no-spans")["spec"]["checkpoint"] == checkpoint
 
 
+def test_a_run_means_its_newest_checkpoint_also_by_its_name_alone(
+    up: None, data_dir: Path, checkpoint: str, run: dict  # type: ignore[type-arg]
+) -> None:  # fmt: skip
+    for name in (run["run"]["name"], run["run"]["name"].removeprefix("runs/")):
+        shown = tutti("checkpoints", "show", name, "-o", "json", "--data-dir", data_dir)
+        assert shown.code == 0, shown.err
+        assert shown.json()["name"] == checkpoint
+
+
 def test_continued_texts_are_no_answers_to_judge(up: None, data_dir: Path, checkpoint: str, tmp_path: Path) -> None:
     assert texts(sampled(data_dir, checkpoint))
     (guideline := tmp_path / "guideline.md").write_text("Which answer is better?\n")

@@ -49,7 +49,7 @@ def resolved(client: Client, plural: str, text: str = LATEST) -> str:
     try:
         return choose(plural, text, _candidates(client, plural))
     except Failure:
-        runs = [each for each in _candidates(client, "runs") if each.title == text]
+        runs = [each for each in _candidates(client, "runs") if text in (each.title, each.name.removeprefix("runs/"))]
         if plural == "runs" or not runs:
             raise
         return _made_by(client, plural, max(runs, key=lambda each: each.order).name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-INTENTS: Mapping[str, str] = {
+INTENTS: Mapping[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("train", "pretrain", "finetune", "fine-tune", "launch", "resume", "continue", "restart"), "run"),
     **dict.fromkeys(("ls", "list", "ps"), "runs ls"),
     **dict.fromkeys(("show", "describe", "get"), "runs show"),
@@ -16,6 +16,8 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("cancel", "kill", "abort"), "runs cancel"),
     **dict.fromkeys(("rename", "retitle"), "runs rename"),
     **dict.fromkeys(("archive", "hide"), "runs archive"),
+    **dict.fromkeys(("rm", "remove", "delete", "del"), ("runs archive", "checkpoints prune")),
+    **dict.fromkeys(("prune", "clean", "purge"), "checkpoints prune"),
     "unarchive": "runs unarchive",
     "tag": "runs tag",
     **dict.fromkeys(("note", "comment"), "runs note"),
@@ -28,19 +30,44 @@ INTENTS: Mapping[str, str] = {
     **dict.fromkeys(("ui", "web", "dashboard", "browse"), "open"),
     **dict.fromkeys(("tail", "log"), "logs"),
     **dict.fromkeys(("verify",), "checkpoints verify"),
-    **dict.fromkeys(("health", "info"), "status"),
+    "health": "status",
+    "info": ("status", "runs show"),
     **dict.fromkeys(("annotate", "judge", "label"), "campaigns ls"),
     **dict.fromkeys(("login", "adduser"), "users invite"),
 }
-"""Words of other tools for an action, and the command here."""
+"""Words of other tools for an action, and the command here, or several."""
+DELETIONS = ("rm", "remove", "delete", "del", "prune", "clean", "purge")
+"""Words that are answered below `runs` too, which has no such command."""
 
 
-def meant(tree: click.Group, ctx: click.Context, words: Sequence[str]) -> str:
-    """Return the command that is meant by words that begin with an intent, with the other words; "" if unknown."""
-    path = INTENTS.get(words[0].lower(), "").split()
-    if ctx.parent is not None or not path or tree.get_command(ctx, path[0]) is None:
-        return ""
-    return shlex.join([ctx.command_path, *path, *words[1:]])
+def meant(ctx: click.Context, words: Sequence[str]) -> list[str]:
+    """Return the commands that are meant by words that begin with an intent, with the other words; none if unknown.
+
+    If there are other words, a command that takes no arguments is named without them, and only if no other is meant.
+    """
+    word, root = words[0].lower(), ctx.find_root()
+    if ctx.parent is not None and (ctx.info_name != "runs" or word not in DELETIONS):
+        return []
+    intents = INTENTS.get(word, ())
+    paths = [each.split() for each in ((intents,) if isinstance(intents, str) else intents)]
+    known = [(path, command) for path in paths if (command := _command(root, path)) is not None]
+    if len(words) == 1 or words[1].startswith("-"):
+        return [shlex.join([root.command_path, *path, *words[1:]]) for path, _ in known]
+    taking = [path for path, command in known if _takes_names(command)]
+    named = [shlex.join([root.command_path, *path, *words[1:]]) for path in taking]
+    return named or [shlex.join([root.command_path, *path]) for path, _ in known]
+
+
+def _command(root: click.Context, path: Sequence[str]) -> click.Command | None:
+    """Return the command at a path below the root, if there is one."""
+    found: click.Command | None = root.command
+    for name in path:
+        found = found.get_command(root, name) if isinstance(found, click.Group) else None
+    return found
+
+
+def _takes_names(command: click.Command) -> bool:
+    return any(isinstance(each, click.Argument) for each in command.params)
 
 
 class SuggestingGroup(click.Group):
@@ -59,8 +86,9 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            if command := meant(self, ctx, args):
-                raise click.UsageError(f"no command {args[0]!r}; type `{command}`", ctx) from error
+            if commands := meant(ctx, args):
+                typed = " or ".join(f"`{each}`" for each in commands)
+                raise click.UsageError(f"no command {args[0]!r}; type {typed}", ctx) from error
             known = self.list_commands(ctx)
             near = difflib.get_close_matches(args[0], known, n=1)
             hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(known)}"

@@ -32,7 +32,7 @@ def documents() -> None:
     tutti documents rejected                          # rejected documents of the newest run, with their rules
     tutti documents rejected --rule gopher_least_words
     tutti documents duplicates --limit 20
-    tutti documents find --url library/ --what kept   # documents whose URL or path contains this
+    tutti documents find library/ --what kept         # documents whose URL or path contains this
     tutti documents show https://docs.example/os.html # its text
     tutti documents retract https://docs.example/os.html
     """
@@ -100,6 +100,7 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @documents.command("find", short_help="Find documents by a part of their URL or path.")
+@click.argument("part", required=False)
 @click.option(
     "--what",
     default="",
@@ -107,14 +108,16 @@ def listing_options(command: Callable[..., None]) -> Callable[..., None]:
     "is duplicate/earlier-near; rejected/contaminated has rejected/contaminated-near too.",
 )
 @listing_options
-def find(what: str, **options: Any) -> None:
-    """Find the pages that a run read by URL or path, with their outcomes.
+def find(part: str | None, what: str, source: str, **options: Any) -> None:
+    """Find the pages that a run read by PART of their URL or path, with their outcomes.
 
     \b
-    tutti documents find --url library/os
+    tutti documents find library/os
     tutti documents find --what duplicate/near --run runs/0f5c2d3e4a5b-1 -o json
     """
-    print_listed(what, **options)
+    if part and source:
+        raise click.UsageError(f"give {part!r} or --url {source!r}, not both")
+    print_listed(what, source=part or source, **options)
 
 
 @documents.command("rejected", short_help="List rejected documents with their rules.")
