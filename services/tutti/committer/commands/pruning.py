@@ -50,8 +50,8 @@ def prune(
     tutti checkpoints prune --archived --keep-last 1 --yes # of the trainings of all archived runs
     tutti checkpoints prune --filter tags:draft
 
-    Without --yes, nothing is deleted. The bytes are free after a grace period. A job that another run reused is pruned
-    with --filter or --archived only if that run is selected too.
+    Without --yes, nothing is deleted. The bytes are free after a grace period. A RUN means its newest training. With
+    --filter or --archived, a job that another run has too is pruned only if that run is selected as well.
     """
     if archived:
         filter_text = labels.both(filter_text, labels.HIDDEN)
@@ -107,7 +107,8 @@ def outcome(found: Plain) -> str:
     """Return a sentence about the deleted checkpoints and when their bytes are free, or about a dry run."""
     count = len(found["checkpoints"])
     if not count:
-        return "there is nothing to delete: each checkpoint is kept for the reason that is named, or was deleted before"
+        why = "each checkpoint is kept for the reason beside it" if found["kept"] else "there are no such checkpoints"
+        return f"there is nothing to delete: {why}"
     what, nbytes = f"{count:,} checkpoint{'' if count == 1 else 's'}", size(found["bytes"])
     later = duration(found["grace_seconds"]).removesuffix(" 0 s")
     if found["deleted"]:
