@@ -1,4 +1,4 @@
-"""Why retention keeps committed checkpoints; it may delete those that nothing needs.
+"""The reasons why retention keeps committed checkpoints; it may delete those without one.
 
 The newest of every line, pinned ones, those that a line branches from and the open epoch's resume point always stay; so
 does the newest at or before the last audit, which a job resumes from when the next audit fails, and the newest before
