@@ -28,6 +28,7 @@ from tutti.contracts.admin.v1 import (
     SettleDeadLetterRequest,
     TailEventsRequest,
 )
+from tutti.records.counts import counted
 from tutti.report.values import printable, shown
 
 DOCTOR_SECONDS = 60.0  # longer than the looks at dependencies that hang, or that take half a second to answer
@@ -112,7 +113,7 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     request.since.FromDatetime(since if since.tzinfo else since.replace(tzinfo=UTC))
     with connected(**where) as client:
         count = client.admin.RepublishEvents(request).events
-    click.echo(f"{count} events {'would be' if dry_run else 'are'} sent again")
+    click.echo(f"{counted(count, 'event')} {'would be' if dry_run else 'are'} sent again")
 
 
 @events.group("dead", cls=SuggestingGroup, short_help="Events that a handler could not process.")

@@ -25,6 +25,7 @@ from tutti.client.titles import title_of
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, GetRequest, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
+from tutti.records.counts import counted
 from tutti.report.durations import seconds, taken
 from tutti.report.stages import trains
 from tutti.report.values import printable
@@ -258,9 +259,8 @@ def training_words(job: Job, speed: float, *, reason: bool = True) -> str:
     """A text about the activity of a job, or what it waits for; `reason`: also the reason why it does not continue."""
     if not job.step:
         return job.reason or "waits"
-    ranks = job.shape.data_parallel
     told = [training_loss(job), *([f"{speed:,.0f} tokens/s"] if speed else [])]
-    told.append(f"{ranks} rank{'' if ranks == 1 else 's'}")
+    told.append(counted(job.shape.data_parallel, "rank"))
     return "  ".join([*told, *([job.reason] if job.reason and reason else [])])
 
 

@@ -27,6 +27,7 @@ from tutti.contracts.admin.v1 import DescribeResponse, ListDeadLettersRequest
 from tutti.contracts.common.v1 import STATE_RUNNING
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job, JobState, Node, NodeState
+from tutti.records.counts import counted
 from tutti.report.hints import typed
 from tutti.report.stages import trains
 from tutti.report.values import brief
@@ -51,7 +52,7 @@ class Status:
         """Problems that keep work from being done, with their remedies."""
         yield from self.overview.problems(start=self.remedy, letters=False)
         if self.dead_letters:
-            yield f"{self.dead_letters} events could not be handled: `tutti events dead ls` lists them"
+            yield f"{counted(self.dead_letters, 'event')} could not be handled: `tutti events dead ls` lists them"
 
     def plain(self) -> Plain:
         """The same for scripts."""
@@ -96,8 +97,8 @@ class Status:
         for head, led in _headed("leaders", _led(infos)):
             yield head, led
         for head, node in _headed("nodes", self.overview.work.nodes):
-            assigned = f", {len(node.assignments)} assignments" if node.assignments else ""
-            yield head, f"{node.name} {_state(node)}, {node.slots} slots{assigned}"
+            assigned = f", {counted(len(node.assignments), 'assignment')}" if node.assignments else ""
+            yield head, f"{node.name} {_state(node)}, {counted(node.slots, 'slot')}{assigned}"
         if not self.overview.work.nodes:
             yield "nodes", "none"
         for head, stage in _headed("runs", self.stages):

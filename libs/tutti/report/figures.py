@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tutti.records.counts import counted
 from tutti.web.formats import skipped
 
 
@@ -16,7 +17,7 @@ class Figure:
 
 def ranks(count: int) -> str:
     """Return such as `2 ranks`."""
-    return f"{count:,} rank{'' if count == 1 else 's'}"
+    return counted(count, "rank")
 
 
 def tokens(train: int, held_out: int) -> Figure:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.client.plain import Plain
 from tutti.client.titles import title_in
+from tutti.records.counts import counted
 from tutti.report import mixtures, passages, verdict
 from tutti.report.durations import taken
 from tutti.report.figures import ranks
@@ -37,8 +38,7 @@ def lines(found: Plain, data_dir: Path = DEFAULT) -> Iterator[str]:
         if ingest["documents"] + ingest["rejected"] > ingest["files"]:
             rows[-1] = (
                 "documents",
-                f"{ingest['documents']:,} in {ingest['files']:,} file{'' if ingest['files'] == 1 else 's'} "
-                f"({ingest['rejected']:,} rejected)",
+                f"{ingest['documents']:,} in {counted(ingest['files'], 'file')} ({ingest['rejected']:,} rejected)",
             )
     if ingest and ingest["left_out"]:
         share = ingest["rejected"] / max(1, ingest["rejected"] + ingest["documents"])
@@ -57,7 +57,7 @@ def lines(found: Plain, data_dir: Path = DEFAULT) -> Iterator[str]:
         near = f", {dedup['near_duplicates']:,} of them near" if dedup["near_duplicates"] else ""
         near += f", {dedup['earlier']:,} of earlier datasets" if dedup["earlier"] else ""
         near += f"; {dedup['contaminated']:,} contaminated" if dedup["contaminated"] else ""
-        rows.append(("documents", f"{dedup['documents']:,} kept, {dedup['duplicates']:,} duplicates{near}"))
+        rows.append(("documents", f"{dedup['documents']:,} kept, {counted(dedup['duplicates'], 'duplicate')}{near}"))
         if dedup["cut_documents"] or dedup["short"]:
             rows.append(("cut out", cut_out(dedup)))
             if dedup["short"]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from tutti.records.counts import counted
 from tutti.records.sizes import size
 from tutti.web.charts import Series, chart
 from tutti.web.overlays import Overlay, overlay
@@ -41,7 +42,7 @@ def skipped(steps: int, in_a_row: int) -> str:
     """Return how many steps of a training changed nothing, `in_a_row` of them the newest ones; "" for none."""
     newest = "the last step was skipped" if in_a_row == 1 else f"the last {in_a_row:,} steps were skipped"
     if not in_a_row:
-        return f"{steps:,} step{'' if steps == 1 else 's'} skipped" if steps else ""
+        return f"{counted(steps, 'step')} skipped" if steps else ""
     return newest + (f", {steps:,} in all" if steps > in_a_row else "")
 
 

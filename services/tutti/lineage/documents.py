@@ -4,6 +4,7 @@ Promises: below a shard nothing is stored. An id is looked for only in shards wh
 path in all of them.
 """
 
+import contextlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -304,4 +305,11 @@ class Documents:
         if stands is None:
             return ""
         kept, how, jaccard = stands
-        return How(how).fate(jaccard, f"{PREFIX}{kept}")
+        return How(how).fate(jaccard, f"{PREFIX}{kept}{self._page(kept)}")
+
+    def _page(self, doc_id: str) -> str:
+        """The source of a document in brackets; "" where no ingest tells of it any more."""
+        with contextlib.suppress(BlobGone):
+            if row := self.rows({doc_id}).get(doc_id):
+                return f" ({row.source})"
+        return ""

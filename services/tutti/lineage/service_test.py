@@ -388,7 +388,9 @@ def test_a_dropped_page_names_the_one_that_stands_for_it(world: World, tmp_path:
     row = {"doc_id": dropped, "kept": kept, "how": "near", "jaccard": 0.875}
     duplicates.write([RecordBatch.from_pylist([row], schema=duplicates.schema())], tmp_path / "clusters.parquet")
     world.deduplicated(shards, put_file(world.blobs, "dedup/clusters", tmp_path / "clusters.parquet"))
-    assert world.documents.fate(dropped) == f"dropped as a near-duplicate (0.88) of documents/{kept}"
+    assert (
+        world.documents.fate(dropped) == f"dropped as a near-duplicate (0.88) of documents/{kept} ({page('a').source})"
+    )
     assert world.documents.fate(kept) == ""
 
 
@@ -399,7 +401,10 @@ def test_the_duplicates_of_version_0_1_are_named_too(world: World) -> None:
     kept, dropped = page("a").doc_id, page("b").doc_id
     clusters = canonical_json([{"dropped": [dropped], "kept": kept, "text_digest": DIGEST}])
     world.deduplicated(shards, put_named(world.blobs, "dedup/clusters", clusters, ".json"))
-    assert world.documents.fate(f"documents/{dropped}") == f"dropped as a duplicate of documents/{kept}"
+    assert (
+        world.documents.fate(f"documents/{dropped}")
+        == f"dropped as a duplicate of documents/{kept} ({page('a').source})"
+    )
 
 
 def test_of_runs_that_chose_otherwise_the_newest_that_read_a_document_tells_its_fate(

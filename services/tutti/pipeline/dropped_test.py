@@ -1,5 +1,7 @@
 """Dropped records: said with their share, the field that is there and the remedy, before anything is trained."""
 
+import pytest
+
 from tutti.contracts.ingest.v1 import (
     Conversations,
     DroppedFile,
@@ -54,6 +56,21 @@ def test_the_share_the_reason_and_the_remedy_are_in_the_summary_of_a_stage() -> 
     assert "25.0%" in CONVERSATIONS.summary(read)
 
 
+@pytest.mark.parametrize(
+    ("pages", "words"),
+    [
+        ({"pdf": 3}, "all as pdf"),
+        ({"pdf": 2, "empty": 1}, "most as pdf"),
+        ({"pdf": 1, "empty": 1}, "1 as empty, 1 as pdf"),
+    ],
+)
+def test_the_reason_of_most_rejections_is_named_only_if_it_is_that_of_more_than_half(
+    pages: dict[str, int], words: str
+) -> None:
+    left_out = [ReasonCount(reason=reason, pages=count) for reason, count in pages.items()]
+    assert words in INGEST.summary(Ingest(documents=1, rejected=sum(pages.values()), left_out=left_out))
+
+
 def test_every_share_of_a_sample_is_said_not_only_a_large_one() -> None:
     rejection = SampledRejections(reason="no_text", records=2, path="a.jsonl:1", detail=DETAIL)
     report = InputReport(key="input.path", path="pages", sample=InputSample(documents=98, rejections=[rejection]))
@@ -62,3 +79,15 @@ def test_every_share_of_a_sample_is_said_not_only_a_large_one() -> None:
         each in line for each in ("2 of 100", "2.0% (0.6% to 7.0%, n = 100)", "content.text", "input.text_field")
     )
     assert list(inputsamples.warnings([InputReport(sample=InputSample(documents=100))])) == []
+
+
+def test_a_share_of_all_pages_is_exact_and_every_reason_is_named() -> None:
+    rejections = [
+        SampledRejections(reason=reason, records=1, path=path, detail="")
+        for reason, path in (("empty", "a.md"), ("pdf", "b.pdf"))
+    ]
+    report = InputReport(key="input.path", sample=InputSample(documents=28, complete=True, rejections=rejections))
+    (line,) = inputsamples.warnings([report])
+    assert all(each in line for each in ("2 of all 30", "6.7%", "empty: a.md", "pdf: b.pdf"))
+    assert "n = " not in line
+    assert "sampled" not in line

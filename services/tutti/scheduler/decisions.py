@@ -26,6 +26,7 @@ from tutti.contracts.scheduler.v1 import (
     Node,
     Transition,
 )
+from tutti.records.counts import counted
 from tutti.scheduler import gangs, jobs, queue, topology
 from tutti.scheduler.epochs import Epochs
 from tutti.scheduler.nodewatch import NodeWatch
@@ -204,7 +205,7 @@ class Decisions:
         for each in known:
             if each.state == TRANSITION_STATE_RECORDED:
                 self._epochs.withdraw(unit, each)
-        after = jobs.reshaped(job, ranks, f"{actor} asked for {ranks} data-parallel ranks ({cause})")
+        after = jobs.reshaped(job, ranks, f"{actor} asked for {counted(ranks, 'data-parallel rank')} ({cause})")
         self._tables.jobs.put(unit, after)
         self._epochs.wake(unit, job.name)
         number = max((topology.number_of(each) for each in known), default=0) + 1

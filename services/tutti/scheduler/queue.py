@@ -6,6 +6,7 @@ Promises: first come, first served; a job that the nodes could never hold does n
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tutti.records.counts import counted
 from tutti.scheduler.gangs import node_words
 
 
@@ -27,9 +28,9 @@ def ahead_of(job: Waiting, queue: Iterable[Waiting], capacity: int) -> Waiting |
 def waits_for(*, ranks: int, missing: int, without: Mapping[str, Sequence[str]], kernels: int) -> str:
     """A text that says what a gang that cannot be placed waits for; `without`: nodes by why they take no ranks."""
     if missing < ranks:
-        reason = f"waiting for {_slots(missing, 'more free')}: it needs {ranks}, one a rank"
+        reason = f"waiting for {counted(missing, 'more free slot')}: it needs {ranks}, one a rank"
     else:
-        reason = f"waiting for {'a node' if ranks == 1 else 'nodes'} with {_slots(ranks, 'free')}"
+        reason = f"waiting for {'a node' if ranks == 1 else 'nodes'} with {counted(ranks, 'free slot')}"
     reason += "".join(f"; {why}: {node_words(nodes)}" for why, nodes in without.items() if nodes)
     if kernels > 1:
         reason += f"; kernel signatures differ: {kernels} among the nodes, and a gang has one"
@@ -44,7 +45,3 @@ def too_large(job: str, *, slots: int, workers: int) -> str:
         f"registered agents that can run together have {slots}: add agents (`tutti up --agents N`, or `python -P -m "
         f"tutti.trainer` on another machine){fewer}"
     )
-
-
-def _slots(number: int, which: str) -> str:
-    return f"{number} {which} {'slot' if number == 1 else 'slots'}"

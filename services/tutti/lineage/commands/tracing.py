@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,8 @@ REUSED = "reused"
 """Relation of a run to a result that it found made."""
 COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
 """Columns of the places where a document was read."""
+_STANDS = re.compile(r"^dropped as (?!.* evaluation text )[^/]*\b(documents/[0-9a-f]{12})")
+"""The beginning of the name of the document that stands for a duplicate, in the fate of the duplicate."""
 
 
 @contextlib.contextmanager
@@ -247,8 +250,10 @@ def show(answer: Plain) -> None:
         click.echo(f"{vertex['kind']:16} {brief(vertex['name'])}{label}")
     show_sightings(answer.get("sightings", []))
     say_versions(answer.get("versions", []))
-    if answer.get("fate"):
-        say(answer["fate"])
+    if fate := answer.get("fate"):
+        say(printable(fate))
+        if stands := _STANDS.search(fate):
+            say(f"`tutti trace {stands[1]} --down` shows the steps that used the document that was kept instead")
     if gone := answer.get("gone"):
         more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
         say(f"blobs are gone, so what they hold of it is not told: {', '.join(gone[:NAMED])}{more}")

@@ -3,6 +3,7 @@
 import pytest
 
 from tutti.client.plain import Plain
+from tutti.corpus.documents.duplicates import How
 from tutti.lineage.commands import tracing
 from tutti.report import passages
 
@@ -31,6 +32,23 @@ def test_a_run_that_reused_a_resource_is_marked(capsys: pytest.CaptureFixture[st
     runs = [{"kind": "run", "name": f"runs/{name}", "label": ""} for name in "ab"]
     edges = [{"parent": "runs/a", "relation": "made"}, {"parent": "runs/b", "relation": "reused"}]
     assert ["reused" in line for line in shown(capsys, vertices=runs, edges=edges)] == [False, True]
+
+
+@pytest.mark.parametrize("how", [How.EXACT, How.NEAR, How.EARLIER])
+def test_the_document_that_stands_for_a_duplicate_is_named_with_the_command_that_traces_it(
+    how: How, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stands = f"documents/{'4219edf2' * 8}"
+    fate, hint = shown(capsys, fate=how.fate(0.9, f"{stands} ({ODD})"))
+    assert f"({SHOWN})" in fate
+    assert f"`tutti trace {stands[:22]} --down`" in hint
+
+
+@pytest.mark.parametrize("how", [How.CONTAMINATED, How.CONTAMINATED_NEAR])
+def test_a_page_that_was_left_out_for_an_evaluation_text_has_no_such_command(
+    how: How, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(shown(capsys, fate=how.fate(0.9, f"documents/{'4219edf2' * 8}"))) == 1
 
 
 def test_blobs_that_are_gone_are_named_as_far_as_they_are_few(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from tutti.contracts.ingest.v1 import InputSample
 from tutti.contracts.pipeline.v1 import InputReport
 from tutti.judgements.intervals import Proportion
+from tutti.records.counts import counted
 
 SHOWN = 5
 
@@ -23,16 +24,29 @@ def lines(inputs: Sequence[InputReport]) -> Iterator[str]:
 
 
 def warnings(inputs: Sequence[InputReport]) -> Iterator[str]:
-    """A line for each folder of whose sample records are rejected: how many, why most of them, and the share."""
+    """A line for each folder of whose sample records are rejected: how many, the share, and the reasons.
+
+    The share is exact where all was read, and has its 95 % interval where only a part was.
+    """
     for each in inputs:
         rejected = rejections(each.sample)
         total = each.sample.documents + rejected
         if rejected:
-            first = each.sample.rejections[0]
+            whole = each.sample.complete
+            what = "all {:,} pages" if whole else "{:,} sampled pages"
+            share = f"{rejected / total:.1%}" if whole else str(Proportion.of(rejected, total))
             yield (
-                f"{each.key}: {rejected:,} of {total:,} sampled pages and records would be rejected, "
-                f"{Proportion.of(rejected, total)}; {first.records:,} as {first.reason}: {first.path}: {first.detail}"
+                f"{each.key}: {rejected:,} of {what.format(total)} and records would be rejected, {share}; "
+                f"{'; '.join(_reasons(each.sample))}"
             )
+
+
+def _reasons(sample: InputSample) -> Iterator[str]:
+    """The reasons of rejections, the most frequent first, each with an example."""
+    for each in sample.rejections[:SHOWN]:
+        yield f"{each.records:,} as {each.reason}: {each.path}: {each.detail}"
+    if (more := len(sample.rejections) - SHOWN) > 0:
+        yield f"and for {counted(more, 'more reason')}"
 
 
 def rejections(sample: InputSample) -> int:

@@ -23,6 +23,7 @@ from tutti.client.plain import Plain, plain
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CheckRecipeResponse
 from tutti.pipeline.commands import fitting, inputsamples
 from tutti.pipeline.commands.sizes import duration, size
+from tutti.records.counts import counted
 from tutti.report import verdict
 
 COLUMNS = ("stage", "what", "time", "disk", "memory", "why")
@@ -96,7 +97,7 @@ def check(
         say(line)
     if problems:
         count = len(problems)
-        raise Failure(f"{what}: {count} problem{'' if count == 1 else 's'}; fix these and check again", MISUSE)
+        raise Failure(f"{what}: {counted(count, 'problem')}; fix these and check again", MISUSE)
     for line in (*trainings(found), *(f"warning: {each}" for each in found.warnings)):
         say(line)
     say(f"{what} can be run; `tutti recipes plan` says what that takes. {NOT_CHECKED}")
@@ -156,7 +157,7 @@ def plan(
         fitting.check(found, available, where)
         return
     if found.input_files:
-        click.echo(f"input: {found.input_files:,} files, {size(found.input_bytes)}")
+        click.echo(f"input: {counted(found.input_files, 'file')}, {size(found.input_bytes)}")
     for line in inputsamples.lines(found.inputs):
         click.echo(line)
     print_list(rows(found), COLUMNS, output, nothing="a recipe without stages")

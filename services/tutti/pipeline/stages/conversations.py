@@ -19,6 +19,7 @@ from tutti.pipeline.recipes.keytypes import Names, Seed
 from tutti.pipeline.recipes.sections import DedupKeys
 from tutti.pipeline.recipes.values import Result
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 NEAR, SHOWN_UNREAD = 1e-9, 10
@@ -149,7 +150,8 @@ class ConversationsStage(StageDef):
         if (more := len(work.unread) - SHOWN_UNREAD) > 0:
             unread += f" and {more:,} more"
         return (
-            f"{work.conversations:,} conversations ({work.duplicates:,} duplicates, {rejected:,} rejected{share})"
+            f"{counted(work.conversations, 'conversation')} ({counted(work.duplicates, 'duplicate')}, "
+            f"{rejected:,} rejected{share})"
             f"{': ' if parts else ''}{parts}{'; licences: ' if licences else ''}{licences}"
             f"{'; fields that were not read: ' if unread else ''}{unread}"
         )

@@ -11,6 +11,7 @@ from tutti.pipeline.definitions.definition import StageContext, StageDef
 from tutti.pipeline.recipes.sections import CrawlSection
 from tutti.pipeline.recipes.values import Resident
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 
@@ -69,7 +70,7 @@ class CrawlStage(StageDef):
         )
 
     def summary(self, work: Any) -> str:
-        return f"{self.pages(work):,} pages"
+        return counted(self.pages(work), "page")
 
 
 def _part(view: View) -> CrawlSection:

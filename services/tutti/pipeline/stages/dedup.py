@@ -17,6 +17,7 @@ from tutti.pipeline.definitions.tokenized import documents_of
 from tutti.pipeline.recipes.sections import DedupSection
 from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 
@@ -93,7 +94,7 @@ class DedupStage(StageDef):
         yield from map(Expected.by_digest, filter(None, (kept.decisions, kept.clusters, kept.cuts)))
 
     def summary(self, work: Any) -> str:
-        return f"{work.documents:,} documents kept, {work.duplicates:,} duplicates"
+        return f"{counted(work.documents, 'document')} kept, {counted(work.duplicates, 'duplicate')}"
 
     def run_figures(self, work: Any) -> RunFigures:
         return RunFigures(documents=work.documents)

@@ -19,6 +19,7 @@ from tutti.pipeline.definitions.blobchecks import Checked, Expected
 from tutti.pipeline.definitions.definition import Role, StageContext, StageDef, resource_of
 from tutti.pipeline.recipes.values import Inputs, Result
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 FIND_SECONDS = 60.0
@@ -63,7 +64,7 @@ class DemonstrationsStage(StageDef):
         return 1.0
 
     def summary(self, work: Any) -> str:
-        return f"{work.conversations:,} demonstrations ({work.duplicates:,} duplicates)"
+        return f"{counted(work.conversations, 'demonstration')} ({counted(work.duplicates, 'duplicate')})"
 
 
 def _accepted(result: Result) -> AcceptedDemonstrations:

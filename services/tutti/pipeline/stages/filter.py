@@ -12,6 +12,7 @@ from tutti.pipeline.definitions.retracted import with_retracted
 from tutti.pipeline.recipes.sections import FilterSection, IngestSection
 from tutti.pipeline.recipes.values import Inputs, Measure
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 
@@ -63,7 +64,7 @@ class FilterStage(StageDef):
         yield from map(Expected.by_digest, filter(None, (chosen.decisions,)))
 
     def summary(self, work: Any) -> str:
-        return f"{work.documents:,} documents chosen, {work.rejected:,} rejected"
+        return f"{counted(work.documents, 'document')} chosen, {work.rejected:,} rejected"
 
 
 def _classifiers(view: View) -> list[str]:

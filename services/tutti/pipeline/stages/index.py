@@ -14,6 +14,7 @@ from tutti.pipeline.definitions.tokenized import dataset_row
 from tutti.pipeline.recipes.sections import IndexSection
 from tutti.pipeline.recipes.values import Inputs, Measure, Resident, Result
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 
 
@@ -57,7 +58,7 @@ class IndexStage(StageDef):
         yield Expected(index.blob, index.info.bytes, index.info.bytes_digest)
 
     def summary(self, work: Any) -> str:
-        return f"{work.documents:,} documents, {work.tokens:,} tokens"
+        return f"{counted(work.documents, 'document')}, {counted(work.tokens, 'token')}"
 
 
 STAGE = IndexStage()

@@ -14,6 +14,7 @@ from tutti.pipeline.definitions.definition import MAKE_RUN, Folder, Role, StageC
 from tutti.pipeline.recipes.sections import MOST_REJECTED, IngestSection
 from tutti.pipeline.recipes.values import Measure, Resident
 from tutti.pipeline.recipes.view import View
+from tutti.records.counts import counted
 from tutti.records.manifest import Manifest
 from tutti.web.formats import REMEDIES, remedy
 
@@ -29,6 +30,8 @@ NO_TEXTS = {
     "repeated",
 }
 """Reasons for which files are left out that nobody expects to be read, or that were read at another place."""
+SHOWN = 3
+"""The number of reasons in a summary if none has the majority."""
 
 
 class IngestStage(StageDef):
@@ -115,15 +118,21 @@ class IngestStage(StageDef):
 
     def summary(self, work: Any) -> str:
         if not work.rejected:
-            return f"{work.documents:,} documents (0 rejected)"
-        most = max(work.left_out, key=lambda each: (each.pages, each.reason), default=None)
+            return f"{counted(work.documents, 'document')} (0 rejected)"
         share = work.rejected / (work.rejected + work.documents)
-        why = f", most as {most.reason}" if most else ""
         todo = remedy({each.reason: each.pages for each in work.left_out}).rstrip(".")
         return (
-            f"{work.documents:,} documents ({work.rejected:,} rejected, {share:.1%}{why}"
+            f"{counted(work.documents, 'document')} ({work.rejected:,} rejected, {share:.1%}{_why(work)}"
             f"{': ' if todo else ''}{todo[:1].lower()}{todo[1:]})"
         )
+
+
+def _why(work: Any) -> str:
+    """The reason of most rejections of an ingest; if none has the majority, the counts of the most frequent ones."""
+    ordered = sorted(work.left_out, key=lambda each: (-each.pages, each.reason))
+    if ordered and 2 * ordered[0].pages > work.rejected:
+        return f", {'all' if ordered[0].pages == work.rejected else 'most'} as {ordered[0].reason}"
+    return "".join(f", {each.pages:,} as {each.reason}" for each in ordered[:SHOWN])
 
 
 def _dropped(work: Any, key: str) -> str:
