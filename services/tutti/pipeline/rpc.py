@@ -4,6 +4,7 @@ Promises: a recipe is checked whole, its folder included, before anything is rec
 once; what is recorded goes on without the caller.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from tutti.contracts.pipeline.v1 import (
     PlanRerunsResponse,
     RecipeProblem,
     Run,
+    RunFigures,
     Stage,
     UpdateRunRequest,
 )
@@ -179,16 +181,15 @@ class PipelineApi:
 
     def _add_progress(self, runs: Sequence[Run]) -> None:
         """Add the progress of runs that train; nothing if none does, or if the scheduler does not answer."""
-        if not progress.going(runs):
-            return
-        try:
-            jobs = self._scheduler.ListJobs(progress.GOING, timeout=TRAINING_SECONDS).jobs
-        except Problem:
-            return
-        progress.add(runs, jobs)
+        with contextlib.suppress(Problem):
+            for request in progress.GOING:
+                if not progress.going(runs):
+                    return
+                progress.add(runs, self._scheduler.ListJobs(request, timeout=TRAINING_SECONDS).jobs)
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)
+        figures = RunFigures() if request.validate_only else self._trained(request.name)
 
         def cancel(unit: Unit) -> Run:
             run = self._tables.runs.lock(unit, request.name)
@@ -197,10 +198,19 @@ class PipelineApi:
             self._tables.ask_cancel(unit, run.name)
             unit.on_commit(lambda: self._wake(run.name))
             return self._tables.runs.put(
-                unit, transitions.ended(run, STATE_CANCELLED, "cancelled on request", unit.now)
+                unit, transitions.ended(run, STATE_CANCELLED, "cancelled on request", unit.now, figures)
             )
 
         return self._viewed(self._host.units.run(cancel), call)
+
+    def _trained(self, name: str) -> RunFigures:
+        """The figures of the training that is under way in a run; none without one, or if the scheduler is away."""
+        job = progress.current(self._host.units.run(lambda unit: self._tables.runs.get(unit, name)))
+        with contextlib.suppress(Problem):
+            if job:
+                found = self._scheduler.GetJob(GetRequest(name=job), timeout=TRAINING_SECONDS)
+                return RunFigures(training=progress_of(found))
+        return RunFigures()
 
     def UpdateRun(self, request: UpdateRunRequest, call: Call) -> Run:
         check_name("runs", request.name)

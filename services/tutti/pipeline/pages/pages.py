@@ -67,8 +67,10 @@ class RunPages:
     def runs(self, visit: Visit) -> Page:
         asked, missing = workbench.Question.of(visit.query, visit.several.get("run", ())), list[str]()
         listed = self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
-        if progress.going(listed.found):
-            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, progress.GOING)
+        for request in progress.GOING:
+            if missing or not progress.going(listed.found):
+                break
+            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, request)
             progress.add(listed.found, jobs.jobs if jobs else ())
         found = workbench.runs_view(listed.found, self._host.clock.now(), asked, listed.damaged, missing)
         return Page("runs.html", "Runs", found)

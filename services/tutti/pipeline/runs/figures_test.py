@@ -2,12 +2,21 @@
 
 from pathlib import Path
 
+import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import Unavailable
-from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, ListRequest
+from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, CancelRequest, ListRequest
 from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
-from tutti.contracts.scheduler.v1 import JOB_STATE_RUNNING, Job
+from tutti.contracts.scheduler.v1 import (
+    JOB_STATE_OPENING,
+    JOB_STATE_QUEUED,
+    JOB_STATE_RUNNING,
+    JOB_STATE_STARTING,
+    JOB_STATE_STOPPING,
+    Job,
+    JobState,
+)
 from tutti.model.chunks import Layout
 from tutti.model.training import Training
 from tutti.pipeline.world_test import CALL, World
@@ -51,6 +60,39 @@ def test_a_run_whose_training_failed_keeps_how_far_it_was(tmp_path: Path) -> Non
     found = kept(world, name)
     assert (found.state, found.figures.training.step, found.figures.training.loss) == (STATE_FAILED, 7, 42.0)
     assert found.figures.HasField("tokens")
+
+
+def test_a_run_that_is_cancelled_keeps_the_last_step_and_loss_that_are_known(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    job = next(each for each in world.train.made.values() if isinstance(each, Job))
+    job.state, job.step, job.loss = JOB_STATE_RUNNING, 7, 3.5
+    cancelled = world.api.CancelRun(CancelRequest(name=name), CALL)
+    assert (cancelled.state, cancelled.figures.training.step) == (STATE_CANCELLED, 7)
+    world.settle()
+    found = kept(world, name).figures.training
+    assert (found.job, found.step, found.loss, found.steps) == (job.name, 7, 3.5, job.spec.steps)
+
+
+def test_a_run_is_cancelled_without_figures_if_the_scheduler_is_away(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    world.train.down = Unavailable("not now")
+    cancelled = world.api.CancelRun(CancelRequest(name=name), CALL)
+    assert (cancelled.state, cancelled.figures.HasField("training")) == (STATE_CANCELLED, False)
+
+
+@pytest.mark.parametrize("state", [JOB_STATE_QUEUED, JOB_STATE_OPENING, JOB_STATE_STARTING, JOB_STATE_STOPPING])
+def test_a_run_that_resumes_has_the_step_from_which_it_does(state: JobState.ValueType, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create()
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    job = next(each for each in world.train.made.values() if isinstance(each, Job))
+    job.state, job.step, job.loss, job.decided_step = state, 6, 3.5, 6
+    (found,) = listed(world)
+    assert (training_of(found).step, training_of(found).loss) == (6, 3.5)
 
 
 def listed(world: World, *fields: str) -> list[Run]:

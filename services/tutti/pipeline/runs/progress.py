@@ -1,6 +1,7 @@
-"""The progress of runs that train, asked of the scheduler in one call for all runs of a list. Pure.
+"""The progress of runs that train, asked of the scheduler for all runs of a list together. Pure.
 
-Promises: a run that has ended costs nothing; its figures are kept with it.
+Promises: a run that has ended costs nothing, since its figures are kept with it; if all trainings run, one call is
+enough. One that waits or resumes has the step and the loss that are known.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,26 +13,37 @@ from tutti.contracts.pipeline.v1 import Run
 from tutti.contracts.scheduler.v1 import Job
 from tutti.pipeline.definitions.trainingstage import progress_of
 
-GOING = ListRequest(
-    filter="state=running",
-    page_size=1000,
-    read_mask=FieldMask(paths=["name", "step", "loss", "bits_per_byte", "line", "decided_step", "spec.steps"]),
+FIELDS = ("name", "step", "loss", "bits_per_byte", "line", "decided_step", "spec.steps")
+GOING = tuple(
+    ListRequest(filter=f"state={state}", page_size=1000, read_mask=FieldMask(paths=FIELDS))
+    for state in ("running", "starting", "queued", "opening", "stopping")
 )
-"""The jobs that train, with the fields that a list of runs shows."""
+"""The jobs that have not ended, by state, with the fields that a list of runs shows."""
 
 
 def going(runs: Iterable[Run]) -> bool:
-    """True if a run trains, so that its progress is worth a call."""
-    return any(run.state == STATE_RUNNING and job_of(run) for run in runs)
+    """True if a run trains whose progress was not added yet, so that it is worth a call."""
+    return any(_trains(run) and not run.HasField("training") for run in runs)
 
 
 def add(runs: Sequence[Run], jobs: Iterable[Job]) -> Sequence[Run]:
     """The same runs; those that train get the progress of their job."""
     by_name = {job.name: job for job in jobs}
     for run in runs:
-        if run.state == STATE_RUNNING and (job := by_name.get(job_of(run))):
+        if _trains(run) and (job := by_name.get(job_of(run))):
             run.training.CopyFrom(progress_of(job))
     return runs
+
+
+def current(run: Run) -> str:
+    """The training that is under way in a run; "" if none is."""
+    return job_of(run) if _trains(run) else ""
+
+
+def _trains(run: Run) -> bool:
+    return run.state == STATE_RUNNING and any(
+        stage.state == STATE_RUNNING and stage.resource == job_of(run) for stage in run.stages
+    )
 
 
 def job_of(run: Run) -> str:
