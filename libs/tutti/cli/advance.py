@@ -15,6 +15,7 @@ from tutti.report import crawls
 
 ASK_SECONDS = 2.0  # between two looks: the URLs of a crawl are counted for each
 RATE_SECONDS = 10.0  # over which a speed is measured
+INTERVALS = 40  # between looks at a training that had made steps, over which its speed is measured
 _CALLS: dict[str, Callable[[Client], Callable[[GetRequest], Any]]] = {
     "crawls": lambda client: client.ingest.GetCrawl,
     "ingests": lambda client: client.ingest.GetIngest,
@@ -38,6 +39,34 @@ class Rate:
             self._seen.popleft()
         (since, first), (until, last) = self._seen[0], self._seen[-1]
         return (last - first) / (until - since) if until > since else 0.0
+
+
+class StepRate:
+    """The speed of a training: the median over its newest steps, so a pause, as for held-out text, does not count."""
+
+    def __init__(self, intervals: int = INTERVALS) -> None:
+        self._last: tuple[float, int] | None = None
+        self._paces = deque[tuple[float, int]](maxlen=intervals)
+
+    def of(self, now: float, step: int) -> float:
+        """Steps a second; 0 until there was a second look at a further step. A step that is lower begins anew."""
+        if self._last is None or step < self._last[1]:
+            self._paces.clear()
+            self._last = (now, step)
+        elif step > self._last[1] and now > self._last[0]:
+            steps = step - self._last[1]
+            self._paces.append(((now - self._last[0]) / steps, steps))
+            self._last = (now, step)
+        return self._median()
+
+    def _median(self) -> float:
+        """The inverse of the weighted median of the seconds for a step: half of the steps took at most as long."""
+        half, passed = sum(steps for _, steps in self._paces) / 2, 0
+        for seconds, steps in sorted(self._paces):
+            passed += steps
+            if passed >= half:
+                return 1 / seconds
+        return 0.0
 
 
 class Advance:

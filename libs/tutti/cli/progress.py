@@ -17,7 +17,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import NotFound
 from tutti.cli import advance
-from tutti.cli.advance import Advance, Rate
+from tutti.cli.advance import Advance, Rate, StepRate
 from tutti.cli.output import say
 from tutti.cli.waiting import ENDED, POLL_SECONDS, answers
 from tutti.client import Client
@@ -94,6 +94,7 @@ class PlainView:
         self._job, self._tenth, self._step, self._skipping = "", -1, 0, False
         self._past, self._advance = Past(), Advance()
         self._word, self._rates = time.monotonic(), defaultdict[str, Rate](Rate)
+        self._steps = defaultdict[str, StepRate](StepRate)
 
     def show(self, client: Client, run: Run) -> None:
         for stage in run.stages:
@@ -122,7 +123,7 @@ class PlainView:
         if job.name != self._job:
             self._job, self._tenth, self._step, self._skipping, self._past = job.name, -1, 0, False, Past()
         tenth, now = 10 * job.step // max(job.spec.steps, 1), time.monotonic()
-        steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
+        steps = self._steps[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
         for event in self._past.news(job):
             self._console.print(f"  {event}", soft_wrap=True)
         if job.reason and job.reason != self._reason and job.reason not in self._past.newest:
@@ -149,6 +150,7 @@ class LiveView:
         self._progress, self._past = progress, defaultdict[str, Past](Past)
         self._tasks: dict[str, TaskID] = {}
         self._advance, self._rates = Advance(), defaultdict[str, Rate](Rate)
+        self._steps = defaultdict[str, StepRate](StepRate)
         self._words_width = width - NAME - BAR - FAR - ELAPSED - 4
         self._losses = dict[int, float]()
         self.heading, self.footing = "", ""
@@ -189,7 +191,7 @@ class LiveView:
             elif job is not None and stage.resource == job.name:
                 for event in self._past[job.name].news(job):
                     self._progress.console.print(f"  {event}", soft_wrap=True)
-                steps = self._rates[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
+                steps = self._steps[stage.name].of(now, job.step) if job.step else 0.0  # a start takes its time
                 far = Progress(done=job.step, total=job.spec.steps)
                 told = (advance.left(far, steps), training_words(job, tokens_of_step(job) * steps))
                 self._show(task, far, "  ".join(filter(None, told)))

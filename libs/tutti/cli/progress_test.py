@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
-from tutti.cli.advance import Rate, far, left, speed
+from tutti.cli.advance import Rate, StepRate, far, left, speed
 from tutti.cli.progress import LiveView, Past, _view, follow, tokens_of_step, training_words
 from tutti.contracts.common.v1 import STATE_DONE, STATE_FAILED, STATE_RUNNING, Progress
 from tutti.contracts.pipeline.v1 import Run, Stage
@@ -41,6 +43,34 @@ def test_a_speed_is_that_of_the_newest_seconds() -> None:
     assert rate.of(30, 300) == 20
     assert rate.of(31, 40) == 0  # gone back to a checkpoint
     assert rate.of(33, 60) == 10
+
+
+def test_a_pause_of_a_training_does_not_count_as_its_speed() -> None:
+    rate = StepRate()
+    assert [rate.of(0, 10), rate.of(1, 12)] == [0, 2]
+    for second in range(2, 10):
+        assert rate.of(second, 10 + 2 * second) == 2
+    assert rate.of(90, 28) == 2  # held-out text is measured
+    assert rate.of(100, 30) == 2  # and the first steps after it were seen late
+    assert rate.of(101, 32) == 2
+
+
+def test_a_training_that_goes_on_from_a_checkpoint_is_measured_anew() -> None:
+    rate = StepRate()
+    for second in range(5):
+        rate.of(second, 10 * second)
+    assert rate.of(5, 20) == 0
+    assert rate.of(6, 21) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 1e4), st.integers(1, 1000)), min_size=1, max_size=60))
+def test_a_speed_is_one_that_was_seen(looks: list[tuple[float, int]]) -> None:
+    rate, now, step = StepRate(), 0.0, 0
+    rate.of(now, step)
+    for seconds, steps in looks:
+        now, step = now + seconds, step + steps
+        found = rate.of(now, step)
+    assert any(found == pytest.approx(steps / seconds, rel=1e-3) for seconds, steps in looks)
 
 
 def test_how_far_a_stage_is_stands_in_its_unit() -> None:
