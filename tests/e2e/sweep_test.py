@@ -24,6 +24,7 @@ def test_a_sweep_of_three_learning_rates_ends_with_the_best_on_top(served: Path,
     assert after - before == {each["run"] for each in found["runs"]}  # the wrong one made none
     tagged = tutti("runs", "ls", "--tag", "rates", "--data-dir", served, "-o", "json").json()
     assert {each["name"] for each in tagged} == after - before
+    assert {each["title"].rpartition("=")[2] for each in tagged} == set(RATES)
     assert [each["tags"] for each in tagged] == [["of-a-sweep", "rates"]] * len(RATES)
     shared = [
         {

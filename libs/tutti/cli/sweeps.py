@@ -17,12 +17,15 @@ from tutti.cli.overrides import Overridable
 from tutti.cli.platform import Platform
 from tutti.cli.runs import created, detach_option, dry_run_option, naming, read_recipe
 from tutti.cli.waiting import ENDED, answers
-from tutti.client import READING_SECONDS
+from tutti.client import READING_SECONDS, Client
 from tutti.client.plain import Plain, plain
+from tutti.client.titles import MOST_TITLE
 from tutti.contracts.common.v1 import GetRequest
 from tutti.contracts.pipeline.v1 import CheckRecipeRequest, CreateRunRequest, Run, UpdateRunRequest
-from tutti.report.comparing import training_of
+from tutti.report.comparing import LETTERS, training_of
+from tutti.report.hints import typed
 from tutti.report.stages import trains
+from tutti.report.values import printable
 
 MOST = 64
 """The number of runs that one command may make."""
@@ -118,8 +121,9 @@ def sweep(
 
     All values are checked before the first run begins; a wrong one makes no run. The other runs begin when the first
     one trains, and reuse its stages that are equal, such as the preparation of the texts; with --detach all begin at
-    once. Trainings that find no free slot wait for the others. After Ctrl-C, the same command continues. Compare two of
-    the runs with `tutti runs compare`.
+    once. Trainings that find no free slot wait for the others. After Ctrl-C, the same command continues. The title of
+    each run ends with its values, unless you gave it another one. At the end, the command names the one that compares
+    the runs.
     """
     text, directory = read_recipe(recipe), str(recipe.resolve().parent)
     wanted = choices(overrides)
@@ -145,9 +149,7 @@ def sweep(
                 recipefiles.send(platform.client, create)
                 recipeclassifiers.resolve(platform, create, anew=True)
                 names.append(created(platform, create).name)
-                if tags:
-                    tag = UpdateRunRequest(request_id=fresh_id(), name=names[-1], add_tags=tags)
-                    platform.client.pipeline.UpdateRun(tag)
+                _label(platform.client, names[-1], each, tags)
                 say(f"{names[-1]}  {each.words}")
                 if len(names) == 1 and not detach:
                     _until(platform, names, wanted, _trains)
@@ -163,10 +165,19 @@ def sweep(
         told = [{**each, **each["set"], "loss": _number(each["loss"]), by: _number(each[by])} for each in rows]
         columns = ("run", "state", *wanted[0].values, *(["loss"] if by != "loss" else []), by, "step")
         print_list(told, columns, output, nothing="")
+        _say_next(rows, data_dir, address, own=platform.own)
     failed = [each for each in rows if not detach and each["state"] != "done"]
     if failed:
         words = "; ".join(f"{each['run']} is {each['state']}: {each['reason']}" for each in failed)
         raise Failure(f"{len(failed)} of {len(rows)} runs did not finish: {words}")
+
+
+def _say_next(rows: Sequence[Plain], data_dir: Path, address: str | None, *, own: bool) -> None:
+    """Name the command that compares the runs, and what it needs if the platform stops with this command."""
+    command = comparing([str(each["run"]) for each in rows])
+    compare = f"{command} --address {address}" if address else typed(command, data_dir)
+    up = f", after `{typed('tutti up --detach', data_dir)}`, since the platform stops with this command" if own else ""
+    say(f"`{compare}` compares {'them' if len(rows) <= len(LETTERS) else f'the first {len(LETTERS)}'}{up}")
 
 
 def _until(
@@ -190,6 +201,28 @@ def _until(
         if all(map(holds, runs)):
             return runs
     raise AssertionError("unreachable: answers end when the caller stops")
+
+
+def _label(client: Client, name: str, choice: Choice, tags: Sequence[str]) -> None:
+    """Give a run its tags, and a title with its values, unless it has a title that a user gave it."""
+    run = client.pipeline.GetRun(GetRequest(name=name))
+    update = UpdateRunRequest(request_id=fresh_id(), name=name, add_tags=tags)
+    if not run.labels.title:
+        update.update_mask.paths.append("title")
+        update.title = titled(run.spec.title, choice)
+    if tags or update.title:
+        client.pipeline.UpdateRun(update)
+
+
+def titled(title: str, choice: Choice) -> str:
+    """Return the title of a run of a sweep: that of the recipe, and its values, as far as a title may be long."""
+    found = printable(f"{title}: {choice.words}" if title else choice.words)
+    return found if len(found) <= MOST_TITLE else f"{found[: MOST_TITLE - 1]}…"
+
+
+def comparing(names: Sequence[str]) -> str:
+    """Return the command that compares the first of these runs, as many of them as it can."""
+    return f"tutti runs compare {' '.join(each.removeprefix('runs/') for each in names[: len(LETTERS)])}"
 
 
 def _trains(run: Run) -> bool:

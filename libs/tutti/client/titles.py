@@ -3,6 +3,9 @@
 from tutti.client.plain import Plain
 from tutti.contracts.pipeline.v1 import Run
 
+MOST_TITLE = 200
+"""The number of characters that a title may have."""
+
 
 def title_of(run: Run) -> str:
     """Return the title that a user gave a run, or that of its recipe; "" if it has neither."""

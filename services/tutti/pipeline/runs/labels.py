@@ -11,12 +11,13 @@ from datetime import datetime
 
 from tutti.chassis.errors import InvalidField, Refused, declare
 from tutti.chassis.store.columns import WORD, WORD_RULE
+from tutti.client.titles import MOST_TITLE
 from tutti.contracts.pipeline.v1 import Run, RunLabels, UpdateRunRequest
 from tutti.pipeline.runs.transitions import ENDED
 from tutti.report.values import printable
 
 FIELDS = ("title", "note", "tags", "archived")
-MOST_TITLE, MOST_NOTE, MOST_TAGS, MOST_TAG = 200, 4000, 16, 40
+MOST_NOTE, MOST_TAGS, MOST_TAG = 4000, 16, 40
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 NOT_ENDED, CHANGED = "RUN_NOT_ENDED", "LABELS_CHANGED"
 declare(
