@@ -11,6 +11,7 @@ from itertools import pairwise
 from google.protobuf.message import Message
 
 from tutti.chassis.rpc import kinds
+from tutti.client.titles import title_of
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.pipeline.v1 import Run, Stage
 from tutti.contracts.scheduler.v1 import Job
@@ -79,7 +80,7 @@ def of_run(run: Run) -> Testimony:
     # All others name their parents themselves: a reused job would else point at the wrong tokenization.
     data = [stage for stage in run.stages if stage.resource.partition("/")[0] in CHAIN]
     edges += _named_inputs(data) if any(stage.kind for stage in run.stages) else _chained(data)
-    return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, run.spec.title),), tuple(strongest(edges)))
+    return Testimony((Vertex(run.name, "run", run.spec.recipe_digest, title_of(run)),), tuple(strongest(edges)))
 
 
 def strongest(edges: Iterable[Edge]) -> list[Edge]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tutti.contracts.annotation.v1 import AnswerSource, Campaign, CampaignSpec, Preferences, PreferencesSpec
 from tutti.contracts.committer.v1 import Checkpoint
 from tutti.contracts.ingest.v1 import Crawl, CrawlSpec
-from tutti.contracts.pipeline.v1 import Run, Stage, StageInput
+from tutti.contracts.pipeline.v1 import Run, RunSpec, Stage, StageInput
 from tutti.contracts.sampling.v1 import Experience, Export, ExportSpec, Sample, SampleSpec
 from tutti.contracts.scheduler.v1 import Job, JobSpec, MixedDataset
 from tutti.contracts.tokenization.v1 import Index, Tokenization, TokenizationSpec
@@ -31,6 +31,13 @@ def test_a_run_made_its_stages_and_each_stage_reads_the_one_before() -> None:
         Edge("runs/a", "jobs/a", "made"),
         Edge("ingests/a", "dedups/a", "read"),
     }
+
+
+def test_a_run_has_the_title_that_it_has_now() -> None:
+    run = Run(name="runs/a", spec=RunSpec(title="my texts"))
+    assert [each.label for each in graph.testimony(run).vertices] == ["my texts"]
+    run.labels.title = "lr 0.01"
+    assert [each.label for each in graph.testimony(run).vertices] == ["lr 0.01"]
 
 
 def test_a_stage_that_says_what_it_read_is_not_thought_to_read_the_one_before() -> None:

@@ -39,7 +39,7 @@ from tutti.contracts.committer.v1 import (
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.dedup.v1 import Dedup
 from tutti.contracts.ingest.v1 import Filter, Ingest
-from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, Stage, StageInput
+from tutti.contracts.pipeline.v1 import ListRunsResponse, Run, RunSpec, Stage, StageInput
 from tutti.corpus.documents import decisions, duplicates
 from tutti.corpus.documents.documents import Document, Extraction, MediaType
 from tutti.corpus.documents.documentshard import encode_document_shard
@@ -392,6 +392,16 @@ def test_a_dropped_page_names_the_one_that_stands_for_it(world: World, tmp_path:
         world.documents.fate(dropped) == f"dropped as a near-duplicate (0.88) of documents/{kept} ({page('a').source})"
     )
     assert world.documents.fate(kept) == ""
+
+
+def test_a_run_that_was_renamed_is_traced_by_its_new_title(world: World) -> None:
+    run = Run(name="runs/a", spec=RunSpec(title="my texts"), stages=[Stage(name="ingest", resource="ingests/a")])
+    world.admit(run)
+    run.labels.title = "lr 0.01"
+    world.admit(run)
+    vertex = world.host.units.run(lambda unit: world.tables.vertex(unit, "runs/a"))
+    assert vertex is not None
+    assert vertex.label == "lr 0.01"
 
 
 def test_the_duplicates_of_version_0_1_are_named_too(world: World) -> None:
