@@ -123,6 +123,21 @@ def test_up_says_what_stops_it_and_down_refuses_a_directory_that_is_not_there(st
     assert "does not exist, so no platform runs there" in missing.err
 
 
+def test_agents_that_left_with_the_platform_are_back_or_named_when_up_returns(stopped: Path) -> None:
+    def nodes() -> dict[str, str]:
+        return {
+            each["name"]: each["state"] for each in tutti("nodes", "ls", "-o", "json", "--data-dir", stopped).json()
+        }
+
+    assert run_process("up", "--detach", "--data-dir", stopped).code == 0
+    until(lambda: nodes().get("nodes/a") == "ready", seconds=120, what="the agent of nodes/a")
+    assert tutti("down", "--data-dir", stopped).code == 0
+    up = run_process("up", "--detach", "--data-dir", stopped)
+    seen = nodes()["nodes/a"]
+    assert tutti("down", "--data-dir", stopped).code == 0
+    assert seen == "ready" or "still starting: nodes/a" in up.err
+
+
 def test_a_run_that_nobody_looks_on_at_is_named_as_in_its_summary(served: Path, pages: Path) -> None:
     began = tutti(*tiny(served, pages), "--detach")
     assert began.code == 0, began.err

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +23,11 @@ from tutti.cli.handover import await_others, needs, unfinished
 from tutti.cli.output import patiently, say
 from tutti.cli.pages import say_moved
 from tutti.cli.readiness import Wait
-from tutti.cli.record import owner_of, restarts, stopping
+from tutti.cli.record import agents_of, owner_of, restarts, stopping
 from tutti.client import Client, Unreachable, connect
+from tutti.client.resources import list_all
 from tutti.contracts.admin.v1 import DescribeRequest
+from tutti.contracts.scheduler.v1 import NODE_STATE_LEFT, NODE_STATE_LOST
 from tutti.platform import interpreter
 from tutti.platform.heartbeatpipe import HeartbeatPipe
 from tutti.platform.processes import gone
@@ -33,6 +35,7 @@ from tutti.report.hints import typed
 
 STOP_SECONDS = 45.0
 LOOK_SECONDS = 0.2
+AGENT_SECONDS = 10.0  # for the agents of a platform that answers
 AGAIN_SECONDS = 2.0  # until a platform is started once more, where another command was about to
 
 
@@ -99,6 +102,8 @@ def up(port: int, agents: int, detach: bool, data_dir: Path) -> None:
         interrupt.handle(lambda number, _frame: told.append(number))
         way = f"`{typed('tutti down', data_dir)}`" if detach else "Ctrl-C"
         say(f"the platform of {data_dir.absolute()} is up at {client.address('pipeline')}; {way} stops it")
+        if late := await_agents(client, data_dir, lambda: bool(told) or process.poll() is not None):
+            say(f"still starting: {', '.join(late)}; `{typed('tutti status', data_dir)}` shows when they take work")
         say_moved(client)
         client.close()
         while not (told or detach) and process.poll() is None:
@@ -296,6 +301,23 @@ def await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Client:
                 f"{data_dir / 'logs'}"
             )
         time.sleep(0.05)
+
+
+def await_agents(client: Client, data_dir: Path, stops: Callable[[], bool]) -> list[str]:
+    """Return the nodes of this platform that left when it was stopped and have not come back after AGENT_SECONDS.
+
+    They have left, or are lost, only until their agents register again. Returns at once if the scheduler is away.
+    """
+    until, late = time.monotonic() + AGENT_SECONDS, list[str]()
+    with contextlib.suppress(Problem):
+        while True:
+            nodes = {node.name: node.state for node in list_all(client, "nodes")}
+            own = [f"nodes/{agent}" for agent in agents_of(data_dir)]
+            late = [name for name in own if nodes.get(name) in (NODE_STATE_LEFT, NODE_STATE_LOST)]
+            if not late or stops() or time.monotonic() > until:
+                break
+            time.sleep(LOOK_SECONDS)
+    return late
 
 
 def last_words(process: subprocess.Popen[bytes]) -> Failure:

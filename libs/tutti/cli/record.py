@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tutti.chassis.config.datadir import PROCESSES
-from tutti.platform.processes import ProcessId, Recorded
+from tutti.platform.processes import AGENT, ProcessId, Recorded
 
 
 def owner_of(data_dir: Path) -> ProcessId | None:
@@ -22,6 +22,15 @@ def process_of(data_dir: Path, name: str) -> Recorded | None:
         return next((Recorded(**each) for each in _record(data_dir)["children"] if each["name"] == name), None)
     except (KeyError, TypeError):
         return None
+
+
+def agents_of(data_dir: Path) -> list[str]:
+    """Return the names of the nodes whose agents the supervisor keeps running, such as `a`."""
+    try:
+        names = [str(each["name"]) for each in _record(data_dir)["children"]]
+    except (KeyError, TypeError):
+        return []
+    return [name.removeprefix(AGENT) for name in names if name.startswith(AGENT)]
 
 
 def stopping(data_dir: Path) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
+AGENT = "agent-"
+"""The prefix of the names of a supervisor's agents; the name of the node comes after it."""
 _ENDED = ("Z", "X")
 
 

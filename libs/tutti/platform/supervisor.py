@@ -35,7 +35,7 @@ from tutti.platform import interpreter, logs
 from tutti.platform.heartbeatpipe import BEAT, EXAMINE, HeartbeatPipe, hold
 from tutti.platform.heartbeattimeout import Doubling, HeartbeatTimeout
 from tutti.platform.logfiles import LOG_BYTES, rotate
-from tutti.platform.processes import ProcessId, Recorded, end, gone, process_id, signal_group
+from tutti.platform.processes import AGENT, ProcessId, Recorded, end, gone, process_id, signal_group
 
 log = logging.getLogger(__name__)
 HOST = "host"
@@ -326,7 +326,7 @@ def platform(data_dir: DataDir, agents: int, command: Sequence[str], arguments: 
     for index in range(agents):
         node = chr(ord("a") + index) if index < 26 else f"n{index}"
         agent = interpreter.filled(command, data_dir=data_dir.path, node=node)
-        specs.append(ChildSpec(f"agent-{node}", tuple(agent), after="endpoint"))
+        specs.append(ChildSpec(f"{AGENT}{node}", tuple(agent), after="endpoint"))
     return specs
 
 

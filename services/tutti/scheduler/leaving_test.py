@@ -70,6 +70,14 @@ def test_nothing_is_placed_on_a_node_whose_agent_was_asked_to_stop(world: World)
     assert world.job().history == ["epoch 1: 2 ranks on nodes/a from the start"]
 
 
+def test_an_agent_that_left_before_the_scheduler_started_may_be_starting_with_it(world: World) -> None:
+    leave(world, Agent(world))
+    world.create()
+    assert world.job().reason == "waiting for nodes with 2 free slots; not heard of yet: nodes/a"
+    Agent(world, incarnation="2")
+    assert world.job().history == ["epoch 1: 2 ranks on nodes/a from the start"]
+
+
 def test_what_comes_late_of_an_agent_that_left_brings_its_node_not_back(world: World) -> None:
     agent = Agent(world)
     agent.heartbeat(leaving=True)
