@@ -86,4 +86,4 @@ def test_licences_are_counted_in_the_summary_and_others_are_rejected(world: Simu
     write(tmp_path, {"prompt": "Why?", "license": "MIT"}, {"prompt": "When?"})
     made, summary = gathered(world, tmp_path, "licensed", licences=["mit"])
     assert [(each.reason, each.records) for each in made.rejected] == [("no_licence", 1)]
-    assert summary == "1 conversations (0 duplicates, 1 rejected, 50.0%); licences: mit 1"
+    assert summary == "1 conversation (0 duplicates, 1 rejected, 50.0%); licences: mit 1"

@@ -308,7 +308,7 @@ class Documents:
         return How(how).fate(jaccard, f"{PREFIX}{kept}{self._page(kept)}")
 
     def _page(self, doc_id: str) -> str:
-        """The source of a document in brackets; "" where no ingest tells of it any more."""
+        """The source of a document in brackets; "" where no ingest has it any more."""
         with contextlib.suppress(BlobGone):
             if row := self.rows({doc_id}).get(doc_id):
                 return f" ({row.source})"

@@ -36,8 +36,8 @@ REUSED = "reused"
 """Relation of a run to a result that it found made."""
 COLUMNS = ("step", "leaf", "row", "sample", "document", "source")
 """Columns of the places where a document was read."""
-_STANDS = re.compile(r"^dropped as (?!.* evaluation text )[^/]*\b(documents/[0-9a-f]{12})")
-"""The beginning of the name of the document that stands for a duplicate, in the fate of the duplicate."""
+_INSTEAD = re.compile(r"^dropped as (?!.* evaluation text )[^/]*\b(documents/[0-9a-f]{12})")
+"""The prefix of the name of the document that was kept instead of a duplicate, in the fate of the duplicate."""
 
 
 @contextlib.contextmanager
@@ -252,8 +252,8 @@ def show(answer: Plain) -> None:
     say_versions(answer.get("versions", []))
     if fate := answer.get("fate"):
         say(printable(fate))
-        if stands := _STANDS.search(fate):
-            say(f"`tutti trace {stands[1]} --down` shows the steps that used the document that was kept instead")
+        if kept := _INSTEAD.search(fate):
+            say(f"`tutti trace {kept[1]} --down` shows the steps that used the document that was kept instead")
     if gone := answer.get("gone"):
         more = f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else ""
         say(f"blobs are gone, so what they hold of it is not told: {', '.join(gone[:NAMED])}{more}")

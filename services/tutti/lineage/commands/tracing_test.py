@@ -35,13 +35,13 @@ def test_a_run_that_reused_a_resource_is_marked(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("how", [How.EXACT, How.NEAR, How.EARLIER])
-def test_the_document_that_stands_for_a_duplicate_is_named_with_the_command_that_traces_it(
+def test_the_document_that_was_kept_instead_of_a_duplicate_is_named_with_the_command_that_traces_it(
     how: How, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stands = f"documents/{'4219edf2' * 8}"
-    fate, hint = shown(capsys, fate=how.fate(0.9, f"{stands} ({ODD})"))
+    kept = f"documents/{'4219edf2' * 8}"
+    fate, hint = shown(capsys, fate=how.fate(0.9, f"{kept} ({ODD})"))
     assert f"({SHOWN})" in fate
-    assert f"`tutti trace {stands[:22]} --down`" in hint
+    assert f"`tutti trace {kept[:22]} --down`" in hint
 
 
 @pytest.mark.parametrize("how", [How.CONTAMINATED, How.CONTAMINATED_NEAR])
