@@ -11,6 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import InvalidField
 from tutti.chassis.names import check_name
+from tutti.client.titles import MOST_TITLE
 from tutti.contracts.pipeline.v1 import Run, UpdateRunRequest
 from tutti.pipeline.pages.times import moment_of
 from tutti.pipeline.pages.workbench import ROWS, is_archived, title_of
@@ -45,7 +46,7 @@ class LabelsView:
     tags: str
     revision: int
     archived: int
-    most_title: int = labels.MOST_TITLE
+    most_title: int = MOST_TITLE
     most_note: int = labels.MOST_NOTE
 
 

@@ -104,7 +104,9 @@ def test_a_row_has_the_keys_that_changed_since_the_run_of_the_same_title_before(
 def test_a_run_that_trains_has_the_progress_of_its_newest_job() -> None:
     found = run(1, state=STATE_RUNNING)
     assert not progress.going([found])
-    found.stages.extend([Stage(name="train", resource="jobs/a"), Stage(name="tuned", resource="jobs/b")])
+    found.stages.append(Stage(name="train", state=STATE_DONE, resource="jobs/a"))
+    assert not progress.going([found])
+    found.stages.append(Stage(name="tuned", state=STATE_RUNNING, resource="jobs/b"))
     assert progress.going([found])
     job = Job(name="jobs/b", spec=JobSpec(steps=9), step=4, loss=2.5)
     (row,) = runs_view(progress.add([found], [Job(name="jobs/a"), job]), NOW, Question()).runs
