@@ -153,7 +153,7 @@ class Decisions:
             self._epochs.end(unit, jobs.failed(job, _without(excluded, seats), unit.now))
             return Rest()
         ready = [node for node in others if node.state == NODE_STATE_READY]
-        left = [node for node in nodes if node.state == NODE_STATE_LEFT]
+        gone = [node for node in nodes if node.state == NODE_STATE_LEFT]
         known = {node.name for node in heard}
         reason = queue.waits_for(
             ranks=seats,
@@ -163,10 +163,10 @@ class Decisions:
                     node.name for node in excluded
                 ],
                 "lost": [node.name for node in nodes if node.state == NODE_STATE_LOST],
-                "stopped": [node.name for node in left if node.name in known],
+                "stopped": [node.name for node in gone if node.name in known],
                 "draining": [node.name for node in nodes if node.state == NODE_STATE_DRAINING],
                 # An agent that stopped before the scheduler started may be starting with the platform.
-                "not heard of yet": [node.name for node in (*ready, *left) if node.name not in known],
+                "not heard of yet": [node.name for node in (*ready, *gone) if node.name not in known],
                 "with as many jobs as a node can be told of": [node.name for node in ready if gangs.is_full(node)],
             },
             kernels=len({node.kernel for node in ready}),
