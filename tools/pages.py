@@ -428,7 +428,8 @@ several keys, every combination is a run (at most 64; `--dry-run` lists them). A
 belongs to a value. Trainings share the preparation of the texts if no key of it differs. If there are not enough
 slots for all, they wait for each other. The loss of two tokenizers cannot be compared, bits per byte can; `--by loss`
 sorts by the loss of the newest steps. `--tag NAME` tags the runs, so that `tutti runs ls --tag NAME` lists them later.
-A run that did not finish is last, and then the command exits with 1.
+The title of each run ends with its values, and the last line names the command that compares the runs. A run that did
+not finish is last, and then the command exits with 1.
 
 ### Continue from a checkpoint
 
