@@ -1,6 +1,6 @@
 """List the committed checkpoints of a platform, with the two digests of each state.
 
-python examples/list_checkpoints.py [DATA_DIR]
+python examples/list_checkpoints.py [--data-dir DATA_DIR]
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main(data_dir: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="List the committed checkpoints of a platform.")
-    parser.add_argument("data_dir", nargs="?", type=Path, default=Path(".tutti"))
+    parser.add_argument("--data-dir", type=Path, default=Path(".tutti"))
     try:
         main(parser.parse_args().data_dir)
     except Problem as problem:

@@ -1,6 +1,6 @@
 """Trace a page to the steps that read it, and to the checkpoints that descend from them.
 
-python examples/trace_page.py PAGE [DATA_DIR]
+python examples/trace_page.py PAGE [--data-dir DATA_DIR]
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main(page: str, data_dir: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Trace a page to the steps that read it.")
     parser.add_argument("page", help="its URL, its path in its folder, or a unique part of either, such as array.html")
-    parser.add_argument("data_dir", nargs="?", type=Path, default=Path(".tutti"))
+    parser.add_argument("--data-dir", type=Path, default=Path(".tutti"))
     given = parser.parse_args()
     try:
         main(given.page, given.data_dir)

@@ -1,11 +1,12 @@
 // List the runs of a platform, with how far the training of each is, or follow one run until it ends.
 //
-//	go run . [DATA_DIR [RUN]]
+//	go run . [--data-dir DATA_DIR] [RUN]
 package main
 
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -126,14 +127,12 @@ func run(dataDir, name string) error {
 }
 
 func main() {
-	dataDir, name := ".tutti", ""
-	if len(os.Args) > 1 {
-		dataDir = os.Args[1]
+	dataDir := flag.String("data-dir", ".tutti", "data directory of the platform")
+	flag.Parse()
+	if flag.NArg() > 1 {
+		log.Fatalf("expected one RUN, got %q; options come before it", flag.Args())
 	}
-	if len(os.Args) > 2 {
-		name = os.Args[2]
-	}
-	if err := run(dataDir, name); err != nil {
+	if err := run(*dataDir, flag.Arg(0)); err != nil {
 		log.Fatal(err)
 	}
 }

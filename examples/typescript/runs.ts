@@ -1,6 +1,7 @@
-/** List the runs of a platform, or follow one until it ends: `npm start [DATA_DIR [RUN]]`. */
+/** List the runs of a platform, or follow one until it ends: `npm start -- [--data-dir DATA_DIR] [RUN]`. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -16,7 +17,9 @@ function token(dataDir: string, role: string): string {
   return line.slice(role.length + 1).trim();
 }
 
-const dataDir = process.argv[2] ?? ".tutti";
+const given = parseArgs({ options: { "data-dir": { type: "string", default: ".tutti" } }, allowPositionals: true });
+if (given.positionals.length > 1) throw new Error(`expected one RUN, got ${given.positionals.join(" ")}`);
+const dataDir = given.values["data-dir"];
 const address = readFileSync(join(dataDir, "endpoint"), "utf8").trim();
 const secret = token(dataDir, "engineer");
 const authorize: Interceptor = (next) => (request) => {
@@ -65,5 +68,5 @@ async function follow(name: string): Promise<void> {
   }
 }
 
-const name = process.argv[3];
+const [name] = given.positionals;
 await (name === undefined ? list() : follow(name));

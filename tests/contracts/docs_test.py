@@ -191,7 +191,8 @@ def test_lint_checks_the_types_of_examples() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_an_example_without_a_platform_says_so(example: Path, tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text("name: x\n")
-    command = [sys.executable, str(example), "recipe.yaml" if example.stem != "list_checkpoints" else ".tutti"]
+    about = ["recipe.yaml"] if example.stem != "list_checkpoints" else []
+    command = [sys.executable, str(example), *about, "--data-dir", str(tmp_path / ".tutti")]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr

@@ -41,14 +41,14 @@ def test_go_and_typescript_list_and_follow_the_runs_of_a_platform(tmp_path: Path
         made = tutti("run", "--data", pages, "--detach", "--data-dir", tmp_path / "data")
         assert made.code == 0, made.err
         for command, folder in PROGRAMS:
-            listed = ran([*command, tmp_path / "data"], folder)
+            listed = ran([*command, "--data-dir", tmp_path / "data"], folder)
             assert listed.returncode == 0, listed.stderr
             assert listed.stdout.startswith(f"{made.out.strip()}  ")
             assert listed.stdout.rstrip().endswith("step 0")
         name = made.out.strip()
         assert tutti("runs", "cancel", name, "--data-dir", tmp_path / "data").code == 0
         for command, folder in PROGRAMS:
-            followed = ran([*command, tmp_path / "data", name], folder)
+            followed = ran([*command, "--data-dir", tmp_path / "data", name], folder)
             assert followed.returncode == 0, followed.stderr
             assert [line.split()[0] for line in followed.stdout.splitlines()] == [name] * followed.stdout.count("\n")
             assert followed.stdout.rstrip().endswith("CANCELLED")
