@@ -161,7 +161,8 @@ with growing and random waits, and repeats nothing else.
   holds words, such as the tags of a run, is asked for one of them with `field:word`. There is no `OR`, no comparison
   and no search: read the pages and choose.
 - `read_mask` names the fields to return, in Get and in lists, as in the proto file, with dots for a field of a field
-  (`progress.done`). Unset, all fields are returned; a name that is no field is refused.
+  (`progress.done`). Unset, all fields are returned; a name that is no field is refused. A few fields, such as
+  `progress` and the `history` of a job, are in answers of Get alone; the comments of these fields say so.
 - A row that cannot be read any more is left out of a list; `damaged` of the list names it, with the reason.
 
 | kind | service | can be filtered by |

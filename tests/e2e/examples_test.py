@@ -5,6 +5,7 @@ Nothing is fetched: `make examples` does that once, and afterwards what is in th
 """
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from tools import clientwheel
 
-from tests.e2e.command import ROOT, environment, platform, tutti
+from tests.e2e.command import ROOT, environment, platform, tiny, tutti
 
 GO, TYPESCRIPT = ROOT / "examples" / "go", ROOT / "examples" / "typescript"
 PROGRAMS = ((["go", "run", "."], GO), (["npm", "start", "--silent", "--"], TYPESCRIPT))
@@ -68,6 +69,21 @@ def test_a_python_program_follows_a_run_until_it_ends(served: Path, pages: Path)
     followed = ran(command, ROOT)
     assert followed.returncode == 0, followed.stderr
     assert followed.stdout.rstrip().endswith("STATE_CANCELLED")
+
+
+def test_the_recipe_of_the_api_page_follows_a_training_from_its_run(served: Path, pages: Path) -> None:
+    lines = re.findall(
+        r"^          (run = next.+|for job in.+|    +\S.+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE
+    )
+    made = tutti(*tiny(served, pages, "data.seed=9", output=("--detach",)))
+    assert made.code == 0, made.err
+    name = made.out.strip()
+    program = ["from tutti.client import connect", f"client = connect({str(served)!r})", *lines]
+    followed = ran([sys.executable, "-c", "\n".join(program).replace("runs/x", name)], ROOT)
+    assert followed.returncode == 0, followed.stderr
+    steps = [int(line.split()[0]) for line in followed.stdout.splitlines()]
+    assert steps == sorted(steps)
+    assert steps[-1] == tutti("runs", "show", name, "-o", "json", "--data-dir", served).json()["training"]["steps"]
 
 
 def test_the_client_alone_follows_a_run(served: Path, pages: Path, tmp_path: Path) -> None:

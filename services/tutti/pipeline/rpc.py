@@ -8,6 +8,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from tutti.chassis.errors import CorruptRow, InvalidField, Problem
 from tutti.chassis.identity.principal import Principal
 from tutti.chassis.rpc.call import Call
@@ -117,7 +119,7 @@ class PipelineApi:
         return self._tables.runs.repeated(unit, name, request) if name else None
 
     def _viewed(self, run: Run, call: Call) -> Run:
-        return self._host.units.run(lambda unit: self._tables.runs.view(unit, run, call.principal))
+        return progress.kept(self._host.units.run(lambda unit: self._tables.runs.view(unit, run, call.principal)))
 
     def _unfinished(self, unit: Unit, recipe: Recipe, sources: Sources, who: Principal) -> Run | None:
         """The run of the same recipe over the same pages that has not ended, if any; hosts of a crawl may move."""
@@ -142,7 +144,8 @@ class PipelineApi:
 
     def GetRun(self, request: GetRequest, call: Call) -> Run:
         run = crud.get(self._host.units, self._tables.runs, request, call.principal, self._with_input)
-        if not request.read_mask.paths or "training" in request.read_mask.paths:
+        fields = _fields(request.read_mask)
+        if not fields or "training" in fields:
             self._tell_training(request.name, run)
         return run
 
@@ -158,7 +161,7 @@ class PipelineApi:
                 run.input_path = paths[run.name]
 
     def _tell_training(self, name: str, run: Run) -> None:
-        """Add the progress of the newest training of a run; nothing without one, or if the scheduler is away."""
+        """Add the progress of the newest training of a run; what is kept stays if the scheduler does not answer."""
         job = progress.job_of(self._host.units.run(lambda unit: self._tables.runs.get(unit, name)))
         if not job:
             return
@@ -169,7 +172,7 @@ class PipelineApi:
         run.training.CopyFrom(progress_of(found))
 
     def ListRuns(self, request: ListRequest, call: Call) -> ListRunsResponse:
-        fields = {path.partition(".")[0] for path in request.read_mask.paths}
+        fields = _fields(request.read_mask)
 
         def add(runs: Sequence[Run]) -> None:
             if not fields or "training" in fields:
@@ -180,12 +183,15 @@ class PipelineApi:
         return crud.list_page(self._host.units, self._tables.runs, request, ListRunsResponse, call.principal, add)
 
     def _add_progress(self, runs: Sequence[Run]) -> None:
-        """Add the progress of runs that train; nothing if none does, or if the scheduler does not answer."""
+        """Add the progress of runs that train; what is kept stays if the scheduler does not answer."""
+        missing = progress.going(runs)
         with contextlib.suppress(Problem):
             for request in progress.GOING:
-                if not progress.going(runs):
+                if not missing:
                     return
-                progress.add(runs, self._scheduler.ListJobs(request, timeout=TRAINING_SECONDS).jobs)
+                jobs = self._scheduler.ListJobs(request, timeout=TRAINING_SECONDS).jobs
+                progress.add(runs, jobs)
+                missing -= {job.name for job in jobs}
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)
@@ -281,6 +287,11 @@ class PipelineApi:
             return self._planned(again, *self._asked.read(again, call))
 
         return PlanRerunsResponse(reruns=reruns.plans(every, request, tokenizers, planned))
+
+
+def _fields(mask: FieldMask) -> set[str]:
+    """Return the fields of which a mask asks for all or a part; none if it asks for everything."""
+    return {path.partition(".")[0] for path in mask.paths}
 
 
 def _problem(problem: InvalidField) -> RecipeProblem:

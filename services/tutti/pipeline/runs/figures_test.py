@@ -6,8 +6,17 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.chassis.errors import Unavailable
-from tutti.contracts.common.v1 import STATE_CANCELLED, STATE_DONE, STATE_FAILED, CancelRequest, ListRequest
-from tutti.contracts.pipeline.v1 import CreateRunRequest, Run
+from tutti.chassis.rpc import watch
+from tutti.contracts.admin.v1 import WatchRequest
+from tutti.contracts.common.v1 import (
+    STATE_CANCELLED,
+    STATE_DONE,
+    STATE_FAILED,
+    CancelRequest,
+    GetRequest,
+    ListRequest,
+)
+from tutti.contracts.pipeline.v1 import CreateRunRequest, Run, RunTraining
 from tutti.contracts.scheduler.v1 import (
     JOB_STATE_OPENING,
     JOB_STATE_QUEUED,
@@ -119,7 +128,46 @@ def test_a_list_has_the_progress_of_runs_that_train_by_one_call_for_all_of_them(
     assert not any(each.input_path for each in listed(world, "name"))
     assert world.train.calls.count("list jobs") == len(world.train.calls) == 2
     world.train.down = Unavailable("not now")
-    assert [each.HasField("training") for each in listed(world)] == [False, False]
+    assert {each.name: each.training for each in listed(world)} == {
+        name: RunTraining(job=watched(world, name).training.job) for name in names
+    }
+
+
+def watched(world: World, name: str) -> Run:
+    """A run as a watch has it."""
+    resource = world.service.resources[0]
+    found = watch.snapshot(world.host.units, resource, WatchRequest(name=name), CALL.principal)
+    assert found is not None
+    run = Run()
+    assert found.resource.Unpack(run)
+    return run
+
+
+def test_a_watch_has_the_job_of_a_run_that_trains_and_the_figures_of_one_that_trained(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    assert not watched(world, name).HasField("training")
+    world.finish("ingest", "filter", "dedup", "tokenization")
+    job = next(each for each in world.train.made.values() if isinstance(each, Job))
+    job.step, job.loss, job.bits_per_byte = 10, 9.0, 1.25
+    assert watched(world, name).training == RunTraining(job=job.name)
+    world.finish_train()
+    found = watched(world, name)
+    assert found.training == found.figures.training
+    assert (found.training.job, found.training.step, found.training.loss) == (job.name, 10, 2.5)
+
+
+def test_a_list_has_the_figures_of_runs_that_trained_and_a_mask_may_ask_for_one_of_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    name = world.create().name
+    world.finish()
+    world.train.down = Unavailable("not now")
+    (found,) = listed(world)
+    assert found.training == found.figures.training == world.run(name).training
+    assert found.training.steps == 20
+    assert listed(world, "training.steps") == [Run(training=RunTraining(steps=20))]
+    asked = GetRequest(name=name, read_mask=FieldMask(paths=["training.steps"]))
+    assert world.api.GetRun(asked, CALL) == Run(training=RunTraining(steps=20))
 
 
 def test_a_list_of_runs_that_ended_asks_no_other_service(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The progress of runs that train, asked of the scheduler for all runs of a list together. Pure.
+"""The newest training of a run: what is kept with the run, and the progress of jobs that the scheduler has. Pure.
 
 Promises: a run that has ended costs nothing, since its figures are kept with it; if all trainings run, one call is
 enough. One that waits or resumes has the step and the loss that are known.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from tutti.contracts.common.v1 import STATE_RUNNING, ListRequest
-from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.pipeline.v1 import Run, RunTraining
 from tutti.contracts.scheduler.v1 import Job
 from tutti.pipeline.definitions.trainingstage import progress_of
 
@@ -21,29 +21,33 @@ GOING = tuple(
 """The jobs that have not ended, by state, with the fields that a list of runs shows."""
 
 
-def going(runs: Iterable[Run]) -> bool:
-    """True if a run trains whose progress was not added yet, so that it is worth a call."""
-    return any(_trains(run) and not run.HasField("training") for run in runs)
+def kept(run: Run) -> Run:
+    """The same run, with its newest training as far as the run knows it: the figures of one that ended, or its name."""
+    if job := job_of(run):
+        known = run.figures.training
+        run.training.CopyFrom(known if known.job == job else RunTraining(job=job))
+    return run
+
+
+def going(runs: Iterable[Run]) -> set[str]:
+    """The trainings that are under way in runs."""
+    return {current(run) for run in runs} - {""}
 
 
 def add(runs: Sequence[Run], jobs: Iterable[Job]) -> Sequence[Run]:
     """The same runs; those that train get the progress of their job."""
     by_name = {job.name: job for job in jobs}
     for run in runs:
-        if _trains(run) and (job := by_name.get(job_of(run))):
+        if job := by_name.get(current(run)):
             run.training.CopyFrom(progress_of(job))
     return runs
 
 
 def current(run: Run) -> str:
     """The training that is under way in a run; "" if none is."""
-    return job_of(run) if _trains(run) else ""
-
-
-def _trains(run: Run) -> bool:
-    return run.state == STATE_RUNNING and any(
-        stage.state == STATE_RUNNING and stage.resource == job_of(run) for stage in run.stages
-    )
+    job = job_of(run)
+    trains = any(stage.state == STATE_RUNNING and stage.resource == job for stage in run.stages)
+    return job if run.state == STATE_RUNNING and trains else ""
 
 
 def job_of(run: Run) -> str:

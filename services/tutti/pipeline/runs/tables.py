@@ -9,18 +9,32 @@ from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete
 
 from tutti.chassis.errors import NotFound
 from tutti.chassis.identity.principal import Principal
-from tutti.chassis.store.resources import Resource
+from tutti.chassis.store.resources import Listed, Resource
 from tutti.chassis.store.tables import declare, micros
 from tutti.chassis.store.unit import Unit
 from tutti.client.titles import title_of
+from tutti.contracts.common.v1 import ListRequest
 from tutti.contracts.pipeline.v1 import Run, UpdateRunRequest
 from tutti.pipeline.recipes.values import Result, Source, Sources
-from tutti.pipeline.runs import labels, tenancy, transitions
+from tutti.pipeline.runs import labels, progress, tenancy, transitions
+
+
+class Runs(Resource[Run]):
+    """The runs; answers, lists and watches have the newest training of each, as it is kept with the run."""
+
+    def get_for(self, unit: Unit, name: str, principal: Principal) -> Run:
+        return progress.kept(super().get_for(unit, name, principal))
+
+    def page(self, unit: Unit, request: ListRequest, principal: Principal) -> Listed[Run]:
+        page = super().page(unit, request, principal)
+        for run in page.found:
+            progress.kept(run)
+        return page
 
 
 class Tables:
     def __init__(self, metadata: MetaData) -> None:
-        self.runs: Resource[Run] = Resource(
+        self.runs = Runs(
             metadata,
             "runs",
             Run,
@@ -75,7 +89,8 @@ class Tables:
         if not self.runs.is_whole_for(unit, run.name, who):
             raise NotFound(f"the note of {run.name}, a run over judgements of another tenant,")
         after = labels.labelled(run, request, unit.now)
-        return self.runs.view(unit, after if request.validate_only else self.runs.put(unit, after), who)
+        made = after if request.validate_only else self.runs.put(unit, after)
+        return progress.kept(self.runs.view(unit, made, who))
 
     def sources_of(self, unit: Unit, run: str) -> dict[str, Source]:
         """The folders of a run by place: a row is named by the run alone, or RUN/PLACE."""

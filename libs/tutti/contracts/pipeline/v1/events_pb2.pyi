@@ -226,8 +226,9 @@ class Run(_message.Message):
 
     @_builtins.property
     def training(self) -> Global___RunTraining:
-        """training: the progress of the newest training of the run; GetRun returns it, and ListRuns for a run that trains, if
-        the scheduler answers. Not in an event.
+        """training: the newest training of the run; unset before one has begun. A run that trains has its progress in answers of
+        GetRun and ListRuns, if the scheduler answers; in other answers and in snapshots of Watch, only `job`: watch that job.
+        A training that has ended has its figures, as in `figures.training`. Not in an event.
         """
 
     @_builtins.property
