@@ -213,7 +213,13 @@ def test_a_step_names_the_pages_that_it_saw(client: Client, data_dir: Path, slow
 def test_a_stranger_is_told_what_a_name_looks_like(client: Client, data_dir: Path) -> None:
     with pytest.raises(NotFound, match=r"no-such-page\.html does not exist"):
         client.lineage.TraceDocument(TraceDocumentRequest(document="no-such-page.html"))
-    command = [sys.executable, str(ROOT / "examples" / "trace_page.py"), "no-such-page.html", "--data-dir", str(data_dir)]
+    command = [
+        sys.executable,
+        str(ROOT / "examples" / "trace_page.py"),
+        "no-such-page.html",
+        "--data-dir",
+        str(data_dir),
+    ]
     example = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert (example.returncode, example.stderr) == (1, "NOT_FOUND: no-such-page.html does not exist\n")
     unindexed = tutti("trace", "--text", "x", "--data-dir", data_dir)

@@ -125,13 +125,15 @@ class RealLock:
 
 
 class RealFiles:
-    """The operating system's files."""
+    """The operating system's files. The umask applies to the mode of new ones."""
+
+    _mode = 0o666
 
     def create(self, path: Path) -> Handle:
-        return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self._mode))
 
     def append(self, path: Path) -> Handle:
-        return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666))
+        return RealHandle(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, self._mode))
 
     def truncate(self, path: Path, size: int) -> None:
         os.truncate(path, size)
@@ -158,7 +160,7 @@ class RealFiles:
     def try_lock(self, path: Path, *, shared: bool = False) -> RealLock | None:
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
             try:
                 fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
                 if _is_still(descriptor, path):

@@ -31,6 +31,15 @@ class NotRegular(OSError):
         super().__init__(errno.EINVAL, "not a regular file", str(path))
 
 
+class OwnFiles(RealFiles):
+    """Files of the operating system whose new files and folders no other account can use, whatever the umask."""
+
+    _mode = 0o600
+
+    def make_folder(self, path: Path, mode: int = PRIVATE) -> None:
+        super().make_folder(path, mode & PRIVATE)
+
+
 def close_to_others() -> None:
     """Let this process and its children make files and folders that no other account can use."""
     os.umask(OTHERS)

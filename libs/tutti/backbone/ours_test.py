@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tutti.backbone.ours import NotOurs, NotRegular, claim, open_regular
+from tutti.backbone.files import make_folders, overwrite
+from tutti.backbone.ours import NotOurs, NotRegular, OwnFiles, claim, open_regular
 
 NOBODY = 65534
 
@@ -81,3 +82,20 @@ def test_a_file_of_another_account_is_not_opened_where_ours_is_expected(tmp_path
     with pytest.raises(NotOurs):
         open_regular(file, own=True)
     open_regular(file).close()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_own_files_are_for_this_account_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    files, folder = OwnFiles(), tmp_path / "reports"
+    before = os.umask(umask)
+    try:
+        make_folders(files, folder)
+        overwrite(files, folder / "part", folder / "page", [b"x"])
+        files.append(folder / "log").close()
+        lock = files.try_lock(folder / "lock")
+    finally:
+        os.umask(before)
+    assert lock is not None
+    lock.release()
+    modes = {path.name: mode(path) for path in (folder, *folder.iterdir())}
+    assert modes == {"reports": 0o700, "page": 0o600, "log": 0o600, "lock": 0o600}

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from tutti.backbone.files import Lock, RealFiles
+from tutti.backbone.files import Lock
+from tutti.backbone.ours import OwnFiles
 from tutti.cli import interrupt
 from tutti.cli.output import patiently
 
@@ -31,7 +32,7 @@ def guest(data_dir: Path) -> Iterator[None]:
 
 def _awaited(data_dir: Path) -> Lock | None:
     """Wait while the door is closed, and return the lock of a guest; None if the directory cannot be written."""
-    files = RealFiles()
+    files = OwnFiles()
     with patiently(f"waits until the platform of {data_dir} has stopped"), contextlib.suppress(OSError):
         while (lock := files.try_lock(data_dir / FILE, shared=True)) is None:
             interrupt.check()
@@ -51,7 +52,7 @@ class Door:
 
     def close(self) -> bool:
         """Let nobody in any more. False while there are guests."""
-        self._lock = self._lock or RealFiles().try_lock(self._path)
+        self._lock = self._lock or OwnFiles().try_lock(self._path)
         return self._lock is not None
 
     def open(self) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from tutti.backbone.files import RealFiles
+from tutti.backbone.ours import OwnFiles
 from tutti.cli import interrupt
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import resolved
@@ -36,7 +38,7 @@ def report(run: str, out: Path | None, output: str, data_dir: Path, **where: Any
         facts = whole(client, name)
     place = out or place_of(data_dir, name)
     with written_to(place, "--out"):
-        written = write(facts, place)
+        written = write(facts, place, RealFiles() if out else OwnFiles())
     if output == JSON:
         print_json({"run": name, "files": [str(each) for each in written]})
     else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tutti.backbone.ours import OwnFiles
 from tutti.chassis.config.datadir import DEFAULT
 from tutti.chassis.errors import InvalidField, Unavailable
 from tutti.cli import INTERRUPTED, foresight, labels, recipefiles
@@ -238,7 +239,7 @@ def reported(facts: Facts, data_dir: Path | None) -> list[str]:
     if data_dir is None:
         return []
     try:
-        return [str(each) for each in write(facts, place_of(data_dir, facts.summary["run"]["name"]))]
+        return [str(each) for each in write(facts, place_of(data_dir, facts.summary["run"]["name"]), OwnFiles())]
     except OSError as error:
         say(f"no report was written: {error}")
         return []

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tutti.backbone.ours import OwnFiles
 from tutti.client.plain import Plain
 from tutti.contracts.committer.v1 import GetCurveResponse
 from tutti.corpus.documents.duplicates import How
@@ -216,7 +217,7 @@ def test_the_page_and_its_curves_are_written_and_nothing_else(tmp_path: Path) ->
     place = place_of(tmp_path, "runs/r")
     assert place == tmp_path / "reports" / "r.html"
     for told in (facts(), replace(facts(), curve=GetCurveResponse())):
-        write(told, place)
+        write(told, place, OwnFiles())
     names = {path.name for path in place.parent.iterdir()}
     assert names == {"r.html", "r.loss.svg", "r.gradient-norm.svg", "r.learning-rate.svg"}
     assert (place.parent / "r.loss.svg").read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')

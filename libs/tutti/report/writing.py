@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tutti.backbone.files import RealFiles, overwrite
+from tutti.backbone.files import Files, make_folders, overwrite
 from tutti.report.facts import Facts
 from tutti.report.page import page
 from tutti.web.charts import chart
@@ -17,18 +17,18 @@ def place_of(data_dir: Path, run: str) -> Path:
     return data_dir / FOLDER / f"{run.removeprefix('runs/')}.html"
 
 
-def write(facts: Facts, place: Path) -> list[Path]:
+def write(facts: Facts, place: Path, files: Files) -> list[Path]:
     """Write the page to `place`, and beside it an SVG a curve; what was written. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(files, place.parent)
     written = []
     for series in curves(facts.curve):
         name = series.title.lower().replace(" ", "-")
         if picture := chart(series, ident=name, standalone=True):
-            written.append(_put(place.with_name(f"{place.stem}.{name}.svg"), picture))
-    return [_put(place, page(facts)), *written]
+            written.append(_put(files, place.with_name(f"{place.stem}.{name}.svg"), picture))
+    return [_put(files, place, page(facts)), *written]
 
 
-def _put(place: Path, text: str) -> Path:
+def _put(files: Files, place: Path, text: str) -> Path:
     part = place.with_name(f".{place.name}.{os.getpid()}.part")  # another process may write the same
-    overwrite(RealFiles(), part, place, [text.encode()])
+    overwrite(files, part, place, [text.encode()])
     return place
