@@ -62,6 +62,8 @@ def test_without_a_session_no_page_is_shown(served: Hosted) -> None:
         answer = stranger.get(path)
         assert answer.status == 401
         assert "first" not in answer.text
+        assert "tutti open" in answer.text
+    assert "tutti runs ls -o json" in stranger.get("/runs.json").json["error"]["message"]
 
 
 def test_a_link_logs_in_once(served: Hosted) -> None:

@@ -37,7 +37,7 @@ from tutti.web.pages import Api, Call, Follow, Get, Post, Site, Visit, menu_of
 from tutti.web.policy import WORKER_POLICY, is_ours, is_same_origin, local_path
 from tutti.web.policy import headers as policy_headers
 from tutti.web.rendering import Templates, as_json
-from tutti.web.requests import action_of, address_of, error_body, on_behalf_of, remembering, shown_name
+from tutti.web.requests import LOG_IN, action_of, address_of, error_body, on_behalf_of, remembering, shown_name
 from tutti.web.responses import OUR_FAULT, TITLES, html, json, redirect, status_of
 from tutti.web.simulators import Credentials
 from tutti.web.streams import Streams
@@ -428,7 +428,7 @@ class Application:
             values: Mapping[str, object] = {
                 "status": status,
                 "words": words,
-                "log_in": isinstance(problem, Unauthenticated),
+                "log_in": LOG_IN if isinstance(problem, Unauthenticated) else (),
                 "here": quote(request.url.path),
             }
             title = TITLES.get(status, OUR_FAULT)

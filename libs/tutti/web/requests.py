@@ -7,11 +7,17 @@ from typing import TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tutti.chassis.errors import InvalidField, Problem
+from tutti.chassis.errors import InvalidField, Problem, Unauthenticated
 from tutti.chassis.identity.cause import Cause, caused_by
 from tutti.web.visitors import Session
 
 T = TypeVar("T")
+LOG_IN = (
+    "tutti open",
+    "on the machine of the platform: it prints a link that logs you in once. Others need a link from whoever runs it",
+)
+"""How to log in: a command, and what to do with it."""
+FOR_PROGRAMS = "Programs use commands such as `tutti runs ls -o json`, or the API with a token"
 
 
 def on_behalf_of(request: Request, session: Session, work: Callable[[], T]) -> Callable[[], T]:
@@ -48,4 +54,7 @@ def error_body(status: int, words: str, problem: Problem | None) -> str:
     """An error as JSON; one about a field has its name, the value that was seen and what was expected."""
     field = problem.metadata if isinstance(problem, InvalidField) else {}
     reason = problem.reason if problem else ""
+    if isinstance(problem, Unauthenticated):
+        command, links = LOG_IN
+        words = f"{words}. Run `{command}` {links}. {FOR_PROGRAMS}"
     return dumps({"error": {"status": status, "reason": reason, "message": words, **field}}, ensure_ascii=False)
