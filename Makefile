@@ -23,13 +23,16 @@ setup: $(SETUP) ## create .venv from the lock
 
 $(SETUP): requirements.lock requirements-build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.exit(0 if sys.version_info >= (3, 11) else f"Tutti needs Python 3.11 or newer; {sys.executable} is {v}. Set PYTHON=/path/to/python3.11")'
-	@echo 'installing into $(VENV); the first time gigabytes are downloaded' >&2
+	@echo 'installing into $(VENV): 1 of 3, the installer' >&2
 	@test -x $(UV) || $(PYTHON) -m venv $(VENV)/uv
 	@$(VENV)/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-build.lock
 	@test -x $(BIN)/python || $(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@echo '2 of 3, what Tutti needs: gigabytes are downloaded if they are not in the cache of uv, which takes minutes' >&2
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@echo '3 of 3, Tutti' >&2
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements-build.lock --require-build-hashes -e .
 	@touch $@
+	@echo 'installed; next: `make run`, or `export PATH=$(CURDIR)/$(BIN):$$PATH` and `tutti --help`' >&2
 
 LOCKED := $(UV) pip compile --quiet --universal --generate-hashes --no-annotate --no-header
 lock: ## resolve the dependencies of pyproject.toml anew into requirements.lock and requirements-build.lock
