@@ -52,6 +52,7 @@ DOCS = ROOT / "docs"
 PROTOS = ROOT / "protos"
 TOPICS = ROOT / "deploy" / "docker" / "topics.json"
 BLOBS = ROOT / "deploy" / "docker" / "blobs.json"
+FILTERS = ROOT / "libs" / "tutti" / "cli" / "filters.json"
 
 
 def builds() -> dict[str, Build]:
@@ -185,7 +186,7 @@ for people and may change. `metadata` of the `ErrorInfo` has the parts of the me
 def conventions_page(every: Sequence[Service]) -> str:
     """What holds for every method, with the fields that lists of each kind can be filtered by."""
     rows = sorted(
-        f"| `{resource.kind}` | {each.name} | {', '.join(_filters(resource.filters)) or 'none'} |"
+        f"| `{resource.kind}` | {each.name} | {', '.join(map('`{}`'.format, _filters(resource.filters))) or 'none'} |"
         for each in every
         for resource in each.resources
     )
@@ -194,7 +195,7 @@ def conventions_page(every: Sequence[Service]) -> str:
 
 def _filters(fields: Mapping[str, type]) -> Iterator[str]:
     signs: dict[type, str] = {tuple: ":WORD", bool: "=true"}
-    return (f"`{name}{signs.get(kind, '')}`" for name, kind in sorted(fields.items()))
+    return (f"{name}{signs.get(kind, '')}" for name, kind in sorted(fields.items()))
 
 
 REFERENCE = """\
@@ -671,7 +672,14 @@ def pages() -> dict[Path, str]:
         DOCS / "recipes.md": recipes_page(),
         TOPICS: topics_file(every),
         BLOBS: blobs_file(every),
+        FILTERS: filters_file(every),
     }
+
+
+def filters_file(every: Sequence[Service]) -> str:
+    """Return the fields that lists of each kind can be filtered by, for the help of `ls`."""
+    found = {resource.kind: list(_filters(resource.filters)) for each in every for resource in each.resources}
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
 
 
 def topics_file(every: Sequence[Service]) -> str:

@@ -13,6 +13,7 @@ from tutti.chassis.rpc.kinds import Kind
 from tutti.cli import INTERRUPTED, interrupt, labels
 from tutti.cli.connection import connected, connection_options
 from tutti.cli.naming import LATEST, TIMES, resolved, resolved_filter
+from tutti.cli.nouns import FILTERS
 from tutti.cli.output import JSON, output_option, print_list, print_one, say, say_damaged
 from tutti.cli.suggestions import SuggestingGroup
 from tutti.cli.waiting import answers
@@ -207,6 +208,12 @@ def look_on(look: Callable[[], list[Plain]], before: list[Plain], columns: Seque
     sys.exit(INTERRUPTED)
 
 
+def filtering(noun: Kind) -> str:
+    """Return the help of a filter, with the fields that a list of a kind can be filtered by."""
+    fields = ", ".join(FILTERS.get(noun.plural, ()))
+    return f"`field=value` pairs joined by AND{f'; fields: {fields}' if fields else ''}."
+
+
 def group(noun: Kind) -> click.Group:
     """The command group of a noun with `ls` and `show`."""
 
@@ -214,7 +221,7 @@ def group(noun: Kind) -> click.Group:
     def made() -> None: ...
 
     @made.command("ls", help=f"List {noun.plural}.")
-    @click.option("--filter", "filter_text", default="", help="`field=value` pairs joined by AND.")
+    @click.option("--filter", "filter_text", default="", help=filtering(noun))
     @click.option("--sort", "by", default="", metavar="FIELD", help="Sort by a field of -o json; -FIELD reverses.")
     @click.option("-w", "--watch", is_flag=True, help="Continue with changed resources, until Ctrl-C.")
     @labels.listing_options(noun)

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tutti.cli.groups import age, aged, for_people, in_order, row, sorted_by
-from tutti.cli.nouns import BY_PLURAL
+from tutti.cli.groups import age, aged, for_people, group, in_order, row, sorted_by
+from tutti.cli.nouns import BY_PLURAL, FILTERS
 from tutti.cli.output import JSON, TEXT, print_list, print_one
 from tutti.client.plain import plain
 from tutti.contracts.chat.v1 import Deployment, Drawing
@@ -125,3 +126,12 @@ def test_a_state_is_coloured_on_a_terminal_alone(
     assert "\x1b[31mfailed" in printed()
     monkeypatch.setenv("NO_COLOR", "1")
     assert printed() == "state\nfailed\n"
+
+
+@pytest.mark.parametrize("noun", BY_PLURAL)
+def test_the_help_of_a_list_names_the_fields_that_it_can_be_filtered_by(noun: str) -> None:
+    shown = CliRunner().invoke(group(BY_PLURAL[noun]), ["ls", "--help"])
+    assert shown.exit_code == 0, shown.output
+    words = " ".join(shown.output.split())
+    assert ", ".join(FILTERS[noun]) in words
+    assert ("fields:" in words) == bool(FILTERS[noun])

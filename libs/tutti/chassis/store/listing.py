@@ -79,16 +79,17 @@ def _untoken(text: str, kind: str, asked: str) -> str:
 
 
 def _filter(text: str, columns: Types, fields: Fields) -> tuple[dict[str, Value], list[tuple[str, str]]]:
+    """The filter by column, and by words of columns. Raises InvalidField, about the first part that is wrong."""
     equal, words = dict[str, Value](), list[tuple[str, str]]()
     for pair in re.split(r"\s+AND\s+", text.strip()) if text.strip() else ():
         field, colon, word = (part.strip() for part in pair.partition(":"))
         if colon and columns.get(field) is tuple:
-            words.append((field, _word(text, word)))
+            words.append((field, _word(pair, word)))
             continue
         field, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or columns.get(field, tuple) is tuple:
-            raise InvalidField("filter", seen=text, expected=_rule(columns))
-        equal[field] = _value(text, field, value.strip('"'), columns[field], fields)
+            raise InvalidField("filter", seen=pair, expected=_rule(columns))
+        equal[field] = _value(pair, field, value.strip('"'), columns[field], fields)
     return equal, words
 
 
@@ -98,13 +99,13 @@ def _rule(columns: Types) -> str:
     return f'"field=value"{f" or {several}" if several else ""} joined by " AND " with fields {known}'
 
 
-def _word(text: str, word: str) -> str:
+def _word(pair: str, word: str) -> str:
     if not WORD.fullmatch(word):
-        raise InvalidField("filter", seen=text, expected=f"a word of {WORD_RULE}, after the colon")
+        raise InvalidField("filter", seen=pair, expected=f"a word of {WORD_RULE}, after the colon")
     return word
 
 
-def _value(text: str, field: str, value: str, kind: type, fields: Fields) -> Value:
+def _value(pair: str, field: str, value: str, kind: type, fields: Fields) -> Value:
     if kind is str:
         return value
     declared = fields.get(field)
@@ -113,12 +114,12 @@ def _value(text: str, field: str, value: str, kind: type, fields: Fields) -> Val
     if value in names:
         return names[value]
     if kind is bool:
-        raise InvalidField("filter", seen=text, expected=f"true or false for {field}")
+        raise InvalidField("filter", seen=pair, expected=f"true or false for {field}")
     try:
         return int(value)
     except ValueError:
         words = f" or one of {', '.join(each for each in names if each.islower())}" if names else ""
-        raise InvalidField("filter", seen=text, expected=f"a whole number{words} for {field}") from None
+        raise InvalidField("filter", seen=pair, expected=f"a whole number{words} for {field}") from None
 
 
 def _names(enum: Any) -> dict[str, int]:

@@ -185,5 +185,8 @@ def test_runs_are_listed_by_tags_title_and_whether_they_are_archived(world: Worl
     assert listed(world, "tags:fast AND tags:kept") == listed(world, "archived=true") == ["runs/a"]
     assert listed(world, "archived=false AND tags:fast") == ["runs/b"]
     assert listed(world, "title=best") == ["runs/a"]
+    with pytest.raises(InvalidField) as caught:
+        listed(world, "status=done AND archived=false")
+    assert caught.value.metadata["seen"] == repr("status=done")
     update(world, change("archived"))
     assert listed(world, "archived=true") == []
