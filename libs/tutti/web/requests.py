@@ -16,7 +16,7 @@ LOG_IN = (
     "tutti open",
     "on the machine of the platform: it prints a link that logs you in once. Others need a link from whoever runs it",
 )
-"""How to log in: a command, and what to do with it."""
+"""The command that logs in, and the words behind it."""
 FOR_PROGRAMS = "Programs use commands such as `tutti runs ls -o json`, or the API with a token"
 
 
