@@ -14,6 +14,7 @@ from tests.browser.login import log_in
 from tests.browser.pages_test import Tab, assert_fits
 from tests.browser.reader import NARROW, WIDE, Reader, reader
 from tests.web.hosted import BUILDS, Hosted, hosted
+from tutti.backbone.ours import OwnFiles
 from tutti.chassis.identity.auth import Role
 from tutti.chassis.service import Host, Service
 from tutti.pipeline.pages.views import ReportView
@@ -34,7 +35,7 @@ def read(
     request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Reader]:
     place = place_of(tmp_path_factory.mktemp("report"), "runs/r")
-    write(facts(), place)
+    write(facts(), place, OwnFiles())
     with reader(browser, place, width=request.param) as found:
         yield found
 
