@@ -184,14 +184,8 @@ class PipelineApi:
 
     def _add_progress(self, runs: Sequence[Run]) -> None:
         """Add the progress of runs that train; what is kept stays if the scheduler does not answer."""
-        missing = progress.going(runs)
         with contextlib.suppress(Problem):
-            for request in progress.GOING:
-                if not missing:
-                    return
-                jobs = self._scheduler.ListJobs(request, timeout=TRAINING_SECONDS).jobs
-                progress.add(runs, jobs)
-                missing -= {job.name for job in jobs}
+            progress.fill(runs, lambda request: self._scheduler.ListJobs(request, timeout=TRAINING_SECONDS).jobs)
 
     def CancelRun(self, request: CancelRequest, call: Call) -> Run:
         check_name("runs", request.name)

@@ -18,6 +18,7 @@ from tutti.contracts.committer.v1 import Checkpoint, CurvePoint, GetCurveRequest
 from tutti.contracts.committer.v1.stubs import CommitterServiceStub
 from tutti.contracts.common.v1 import GetRequest, ListRequest
 from tutti.contracts.pipeline.v1 import Run
+from tutti.contracts.scheduler.v1 import Job
 from tutti.contracts.scheduler.v1.stubs import SchedulerServiceStub
 from tutti.contracts.tokenization.v1 import Dataset
 from tutti.contracts.tokenization.v1.stubs import TokenizationServiceStub
@@ -67,11 +68,12 @@ class RunPages:
     def runs(self, visit: Visit) -> Page:
         asked, missing = workbench.Question.of(visit.query, visit.several.get("run", ())), list[str]()
         listed = self._host.units.run(lambda unit: self._tables.runs.readable(unit, visit.principal))
-        for request in progress.GOING:
-            if missing or not progress.going(listed.found):
-                break
-            jobs = self._asked("scheduler", missing, self._scheduler.ListJobs, request)
-            progress.add(listed.found, jobs.jobs if jobs else ())
+
+        def ask(request: ListRequest) -> Sequence[Job]:
+            jobs = None if missing else self._asked("scheduler", missing, self._scheduler.ListJobs, request)
+            return jobs.jobs if jobs else ()
+
+        progress.fill(listed.found, ask)
         found = workbench.runs_view(listed.found, self._host.clock.now(), asked, listed.damaged, missing)
         return Page("runs.html", "Runs", found)
 

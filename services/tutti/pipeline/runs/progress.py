@@ -4,7 +4,7 @@ Promises: a run that has ended costs nothing, since its figures are kept with it
 enough. One that waits or resumes has the step and the loss that are known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -32,6 +32,17 @@ def kept(run: Run) -> Run:
 def going(runs: Iterable[Run]) -> set[str]:
     """The trainings that are under way in runs."""
     return {current(run) for run in runs} - {""}
+
+
+def fill(runs: Sequence[Run], ask: Callable[[ListRequest], Iterable[Job]]) -> None:
+    """Add the progress of the runs that train, by as few requests as have all their jobs."""
+    left = going(runs)
+    for request in GOING:
+        if not left:
+            return
+        jobs = list(ask(request))
+        add(runs, jobs)
+        left -= {job.name for job in jobs}
 
 
 def add(runs: Sequence[Run], jobs: Iterable[Job]) -> Sequence[Run]:
