@@ -73,12 +73,13 @@ def test_a_python_program_follows_a_run_until_it_ends(served: Path, pages: Path)
 
 def test_the_recipe_of_the_api_page_follows_a_training_from_its_run(served: Path, pages: Path) -> None:
     lines = re.findall(
-        r"^          (run = next.+|for job in.+|    +\S.+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE
+        r"^          (while not.+|for job in.+|    +\S.+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE
     )
     made = tutti(*tiny(served, pages, "data.seed=9", output=("--detach",)))
     assert made.code == 0, made.err
     name = made.out.strip()
-    program = ["from tutti.client import connect", f"client = connect({str(served)!r})", *lines]
+    imports = ["import time", "from tutti.client import connect", "from tutti.contracts.common.v1 import GetRequest"]
+    program = [*imports, f"client = connect({str(served)!r})", *lines]
     followed = ran([sys.executable, "-c", "\n".join(program).replace("runs/x", name)], ROOT)
     assert followed.returncode == 0, followed.stderr
     steps = [int(line.split()[0]) for line in followed.stdout.splitlines()]
