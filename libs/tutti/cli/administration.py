@@ -113,7 +113,7 @@ def republish(service: str, since: datetime, dry_run: bool, **where: Any) -> Non
     request.since.FromDatetime(since if since.tzinfo else since.replace(tzinfo=UTC))
     with connected(**where) as client:
         count = client.admin.RepublishEvents(request).events
-    click.echo(f"{counted(count, 'event')} {'would be' if dry_run else 'are'} sent again")
+    click.echo(f"{counted(count, 'event')} {'would be' if dry_run else 'is' if count == 1 else 'are'} sent again")
 
 
 @events.group("dead", cls=SuggestingGroup, short_help="Events that a handler could not process.")

@@ -61,9 +61,9 @@ def test_events_are_sent_again_since_a_time_or_only_counted(stack: DataDir, caps
         return [json.loads(line)["published"] for line in out.splitlines()]
 
     eventually(lambda: published() == [True])
-    assert republish("--since", "2020-01-01", "--dry-run") == (0, "1 events would be sent again\n")
+    assert republish("--since", "2020-01-01", "--dry-run") == (0, "1 event would be sent again\n")
     assert published() == [True]
-    assert republish("--since", "2020-01-01T00:00:00+0100") == (0, "1 events are sent again\n")
+    assert republish("--since", "2020-01-01T00:00:00+0100") == (0, "1 event is sent again\n")
     assert republish("--since", "2999-01-01") == (0, "0 events are sent again\n")
     eventually(lambda: published() == [True])
 

@@ -28,7 +28,6 @@ from tutti.contracts.scheduler.v1 import (
     Pace,
     Straggler,
 )
-from tutti.records.counts import counted
 from tutti.scheduler.gangs import Seat, node_words
 from tutti.scheduler.trainings import last_audit
 
@@ -335,4 +334,4 @@ def _remember(job: Job, line: str) -> None:
 
 
 def _ranks(number: int) -> str:
-    return counted(number, "rank")
+    return f"{number} rank" if number == 1 else f"{number} ranks"

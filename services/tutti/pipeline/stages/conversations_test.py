@@ -65,7 +65,7 @@ def test_prompts_are_read_and_split_and_reused(world: World) -> None:
     assert asked.spec.near == 0.8
     world.finish("conversations")
     run = world.run(name)
-    assert (run.state, run.stages[0].summary.startswith("1 conversations")) == (STATE_DONE, True)
+    assert (run.state, run.stages[0].summary.startswith("1 conversation")) == (STATE_DONE, True)
     assert world.run(create(world, TEXT.partition("  first")[0]).name).stages[0].reused
     world.page("b.txt", "another", "asked")
     assert not world.run(create(world, TEXT.partition("  first")[0]).name).stages[0].reused
