@@ -180,7 +180,7 @@ def examination(findings: Iterable[DoctorResponse.Finding], *, every: bool) -> I
                 yield f"{mark}  {service:14} {finding.check}: {printable(finding.message)}"
         sound = sum(each.ok for each in found)
         if sound and not every:
-            yield f"ok   {service:14} {sound} check{'' if sound == 1 else 's'}"
+            yield f"ok   {service:14} {counted(sound, 'check')}"
 
 
 @click.command(short_help="Check the platform, and print problems with their remedies.")

@@ -19,6 +19,7 @@ from tutti.client.plain import Plain, plain
 from tutti.client.resources import list_all
 from tutti.contracts.committer.v1 import PruneCheckpointsRequest, PruneCheckpointsResponse
 from tutti.contracts.pipeline.v1 import Run
+from tutti.records.counts import counted
 from tutti.records.sizes import size
 from tutti.report.values import printable
 from tutti.web.formats import duration
@@ -109,7 +110,7 @@ def outcome(found: Plain) -> str:
     if not count:
         why = "each checkpoint is kept for the reason beside it" if found["kept"] else "there are no such checkpoints"
         return f"there is nothing to delete: {why}"
-    what, nbytes = f"{count:,} checkpoint{'' if count == 1 else 's'}", size(found["bytes"])
+    what, nbytes = counted(count, "checkpoint"), size(found["bytes"])
     later = duration(found["grace_seconds"]).removesuffix(" 0 s")
     if found["deleted"]:
         return f"deleted {what}; their {nbytes} become free in {later}"
