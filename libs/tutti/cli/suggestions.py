@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+REMOVING, PRUNING = ("rm", "remove", "delete", "del"), ("prune", "clean", "purge")
+DELETIONS = (*REMOVING, *PRUNING)
+"""Words that are answered below `runs` too, which has no such command."""
 INTENTS: Mapping[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("train", "pretrain", "finetune", "fine-tune", "launch", "resume", "continue", "restart"), "run"),
     **dict.fromkeys(("ls", "list", "ps"), "runs ls"),
@@ -16,8 +19,8 @@ INTENTS: Mapping[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("cancel", "kill", "abort"), "runs cancel"),
     **dict.fromkeys(("rename", "retitle"), "runs rename"),
     **dict.fromkeys(("archive", "hide"), "runs archive"),
-    **dict.fromkeys(("rm", "remove", "delete", "del"), ("runs archive", "checkpoints prune")),
-    **dict.fromkeys(("prune", "clean", "purge"), "checkpoints prune"),
+    **dict.fromkeys(REMOVING, ("runs archive", "checkpoints prune")),
+    **dict.fromkeys(PRUNING, "checkpoints prune"),
     "unarchive": "runs unarchive",
     "tag": "runs tag",
     **dict.fromkeys(("note", "comment"), "runs note"),
@@ -36,8 +39,6 @@ INTENTS: Mapping[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("login", "adduser"), "users invite"),
 }
 """Words of other tools for an action, and the command here, or several."""
-DELETIONS = ("rm", "remove", "delete", "del", "prune", "clean", "purge")
-"""Words that are answered below `runs` too, which has no such command."""
 
 
 def meant(ctx: click.Context, words: Sequence[str]) -> list[str]:
