@@ -148,9 +148,10 @@ def sweep(
                 )
                 recipefiles.send(platform.client, create)
                 recipeclassifiers.resolve(platform, create, anew=True)
-                names.append(created(platform, create).name)
-                _label(platform.client, names[-1], each, tags)
-                say(f"{names[-1]}  {each.words}")
+                run = created(platform, create)
+                names.append(run.name)
+                _label(platform.client, run, each, tags)
+                say(f"{run.name}  {each.words}")
                 if len(names) == 1 and not detach:
                     _until(platform, names, wanted, _trains)
             if detach:
@@ -203,10 +204,9 @@ def _until(
     raise AssertionError("unreachable: answers end when the caller stops")
 
 
-def _label(client: Client, name: str, choice: Choice, tags: Sequence[str]) -> None:
+def _label(client: Client, run: Run, choice: Choice, tags: Sequence[str]) -> None:
     """Give a run its tags, and a title with its values, unless it has a title that a user gave it."""
-    run = client.pipeline.GetRun(GetRequest(name=name))
-    update = UpdateRunRequest(request_id=fresh_id(), name=name, add_tags=tags)
+    update = UpdateRunRequest(request_id=fresh_id(), name=run.name, add_tags=tags)
     if not run.labels.title:
         update.update_mask.paths.append("title")
         update.title = titled(run.spec.title, choice)
